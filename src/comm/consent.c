@@ -4,20 +4,22 @@
  * others ask. A member that has promised finishes nothing more. So the least of what those who answered have
  * finished is at least what any member knows to count, and each of them has that result. An asker proposes this turn
  * and those who answered. The value holds when all of them have accepted. A later asker hears of an accepted value from
- * those who answer, and must propose that very value.
+ * those who answer, and must propose that very value. Of two that answered, and do not reach one another, one is left
+ * out: together they would finish no turn.
  */
 #include "comm/consent.h"
 
 #include <string.h>
 
-void consent_begin(struct consent *consent, int members, int me, int minimum, const int *unit, consent_say *say,
-                   void *context)
+void consent_begin(struct consent *consent, int members, int me, int minimum, const int *unit, struct consent_set *cut,
+                   consent_say *say, void *context)
 {
     memset(consent, 0, sizeof *consent);
     consent->members = members;
     consent->me = me;
     consent->minimum = minimum;
     consent->unit = unit;
+    consent->cut = cut;
     consent->say = say;
     consent->context = context;
 }
@@ -60,11 +62,14 @@ static void consent_decide(struct consent *consent, const struct consent_value *
 
 static struct consent_word promise(const struct consent *consent)
 {
-    return (struct consent_word){.kind = CONSENT_PROMISE,
-                                 .ballot = consent->promised,
-                                 .finished = consent->finished,
-                                 .accepted = consent->accepted,
-                                 .value = consent->value};
+    struct consent_word word = {.kind = CONSENT_PROMISE,
+                                .ballot = consent->promised,
+                                .finished = consent->finished,
+                                .accepted = consent->accepted,
+                                .value = {.set = consent->lost}};
+    if (consent->accepted)
+        word.value = consent->value;
+    return word;
 }
 
 /* The same ask may come again: the answer was lost. */
@@ -109,6 +114,11 @@ static void consent_take(struct consent *consent, int from, const struct consent
         consent->best = word->accepted;
         consent->proposal = word->value;
     }
+    for (int member = 0; member < consent->members && !word->accepted; member++)
+        if (member != from && consent_has(&word->value.set, member)) {
+            consent_add(&consent->cut[from], member);
+            consent_add(&consent->cut[member], from);
+        }
 }
 
 void consent_ask(struct consent *consent)
@@ -120,6 +130,7 @@ void consent_ask(struct consent *consent)
     consent->best = 0;
     memset(&consent->answered, 0, sizeof consent->answered);
     memset(&consent->accepts, 0, sizeof consent->accepts);
+    memset(consent->cut, 0, (size_t)consent->members * sizeof *consent->cut);
     struct consent_word mine = promise(consent);
     consent_take(consent, consent->me, &mine);
     consent_repeat(consent);
@@ -161,14 +172,46 @@ int consent_units(const struct consent *consent, const struct consent_set *set, 
     return units;
 }
 
+static int count_cut(const struct consent *consent, const struct consent_set *among, int member)
+{
+    int count = 0;
+    for (int i = 0; i < CONSENT_WORDS; i++)
+        count += __builtin_popcountll(consent->cut[member].word[i] & among->word[i]);
+    return count;
+}
+
+/* The first to go is the one that does not reach most of the others; of equals the last, and never the asker. */
+static void leave_out_cut(const struct consent *consent, struct consent_set *among)
+{
+    for (int most, worst;;) {
+        most = worst = 0;
+        for (int member = 0; member < consent->members; member++) {
+            int count = member != consent->me && consent_has(among, member) ? count_cut(consent, among, member) : 0;
+            worst = count && count >= most ? member : worst;
+            most = count > most ? count : most;
+        }
+        if (!most)
+            return;
+        consent_remove(among, worst);
+    }
+}
+
 static struct consent_value choose(const struct consent *consent, uint64_t child)
 {
     struct consent_value value = {.turn = UINT32_MAX, .child = child};
-    consent_units(consent, &consent->answered, &value.set);
+    struct consent_set among = consent->answered;
+    leave_out_cut(consent, &among);
+    consent_units(consent, &among, &value.set);
     for (int member = 0; member < consent->members; member++)
         if (consent_has(&value.set, member) && consent->turns[member] < value.turn)
             value.turn = consent->turns[member];
     return value;
+}
+
+int consent_rest(const struct consent *consent)
+{
+    const struct consent_value value = choose(consent, 0);
+    return consent_units(consent, &value.set, NULL);
 }
 
 static void see_accepted(struct consent *consent)
@@ -182,10 +225,11 @@ static void see_accepted(struct consent *consent)
 
 bool consent_conclude(struct consent *consent, uint64_t child)
 {
-    if (consent_units(consent, &consent->answered, NULL) < consent->minimum)
+    struct consent_value value = consent->best ? consent->proposal : choose(consent, child);
+    if (consent_units(consent, &consent->answered, NULL) < consent->minimum ||
+        consent_units(consent, &value.set, NULL) < consent->minimum)
         return false;
-    if (!consent->best)
-        consent->proposal = choose(consent, child);
+    consent->proposal = value;
     consent->proposes = true;
     consent->accepted = consent->ballot;
     consent->value = consent->proposal;

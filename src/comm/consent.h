@@ -26,6 +26,10 @@ static inline void consent_add(struct consent_set *set, int member)
 {
     set->word[member / 64] |= 1ull << (member % 64);
 }
+static inline void consent_remove(struct consent_set *set, int member)
+{
+    set->word[member / 64] &= ~(1ull << (member % 64));
+}
 
 struct consent_value {
     uint32_t turn;          /* the last one that counts, with all members of this generation */
@@ -44,7 +48,7 @@ enum consent_kind {
 struct consent_word {
     uint32_t kind, ballot;
     uint32_t finished, accepted; /* of a promise; accepted: the ballot, 0: nothing */
-    struct consent_value value;
+    struct consent_value value;  /* of a promise without an accepted one: the set is whom the sender does not reach */
 };
 
 typedef void consent_say(void *context, int to, const struct consent_word *word);
@@ -62,7 +66,8 @@ struct consent {
     uint32_t promised; /* ballots below are not heard any more */
     uint32_t accepted; /* the ballot of `value`; 0: none */
     struct consent_value value;
-    bool decided; /* `value` is the end of the generation */
+    bool decided;            /* `value` is the end of the generation */
+    struct consent_set lost; /* whom this member does not reach: the caller's to set before it hears, opens or asks */
 
     uint32_t asked;  /* the ballot of the ask that came before this member had opened; 0: none */
     uint32_t ballot; /* of this member's own asking; 0: it does not ask */
@@ -70,11 +75,13 @@ struct consent {
     uint32_t best;   /* the highest ballot of which an answer tells a value */
     struct consent_value proposal;
     struct consent_set answered, accepts;
+    struct consent_set *cut;      /* by member: those it does not reach, and those that do not reach it */
     uint32_t turns[CONSENT_MOST]; /* that those who answered have finished */
 };
 
-void consent_begin(struct consent *consent, int members, int me, int minimum, const int *unit, consent_say *say,
-                   void *context);
+/* `cut` has a set for each member, and stays the caller's. */
+void consent_begin(struct consent *consent, int members, int me, int minimum, const int *unit, struct consent_set *cut,
+                   consent_say *say, void *context);
 /* This member has done the work of the turn. False: it may not any more, as others end the generation. */
 bool consent_finish(struct consent *consent, uint32_t turn);
 /* This member finishes no more turns here. */
@@ -84,8 +91,11 @@ void consent_ask(struct consent *consent);
 void consent_repeat(const struct consent *consent);
 /* Of the asker: does it wait for this member? */
 bool consent_awaits(const struct consent *consent, int member);
-/* The asker waits no longer for those who have not answered. `child`: a random number. False: too few have. */
+/* The asker waits no longer for those who have not answered. `child`: a random number. False: too few have, or too few
+ * of them reach one another. */
 bool consent_conclude(struct consent *consent, uint64_t child);
+/* Units that would go on if the asker concluded now. */
+int consent_rest(const struct consent *consent);
 void consent_hear(struct consent *consent, int from, const struct consent_word *word);
 /* Units of which all members are in the set; *whole, if not NULL: their members. */
 int consent_units(const struct consent *consent, const struct consent_set *set, struct consent_set *whole);

@@ -30,6 +30,7 @@ enum mutation {
     HALF,          /* half of the members are enough, in two halves that do not hear one another */
     DEAF,          /* one that comes back asks before it hears what has come for it */
     BREAKS_UNITS,  /* a member goes on whose unit is not whole */
+    KEEPS_CUT,     /* an asker does not hear who does not reach whom */
     MUTATIONS
 };
 
@@ -40,6 +41,7 @@ struct shape {
     bool trusts; /* only members that are dead or stopped are left out: then fewer than half may go on */
     int turns, deaths, stops, asks, losses; /* most of them */
     enum mutation mutation;
+    bool cut; /* no word passes between the last two members */
 };
 
 struct flight {
@@ -48,6 +50,7 @@ struct flight {
 
 struct world {
     struct consent member[MEMBERS];
+    struct consent_set cut[MEMBERS][MEMBERS];
     struct flight flight[MEMBERS][MEMBERS][FLIGHT];
     uint8_t flights[MEMBERS][MEMBERS];
     uint8_t counted[MEMBERS]; /* turns that the member knows to count without asking */
@@ -73,10 +76,15 @@ static void blame(const char *what)
 
 /* ---- Words ---- */
 
+static bool are_cut(int a, int b)
+{
+    return search->shape->cut && a != b && a >= search->shape->members - 2 && b >= search->shape->members - 2;
+}
+
 static void push(void *context, int to, const struct consent_word *word)
 {
     int from = ((struct consent *)context)->me;
-    if (now->dead >> to & 1)
+    if (now->dead >> to & 1 || are_cut(from, to))
         return;
     if (now->flights[from][to] == FLIGHT) {
         blame("the model's bound: words in flight");
@@ -176,6 +184,8 @@ static bool conclude(int i)
     struct consent *member = &now->member[i];
     if (!acts(i) || !member->ballot || member->proposes)
         return false;
+    if (search->shape->mutation == KEEPS_CUT)
+        memset(now->cut[i], 0, sizeof now->cut[i]);
     for (int j = 0; j < search->shape->members; j++)
         if (consent_awaits(member, j) && !may_leave_out(i, j))
             return false;
@@ -294,6 +304,8 @@ static void look_at_decided(const struct consent *member)
         blame("fewer members go on than may");
     if (whole.word[0] != member->value.set.word[0])
         blame("a unit goes on that is not whole");
+    if (shape->cut && member->value.set.word[0] >> (shape->members - 2) == 3)
+        blame("two go on that do not reach one another");
     for (int j = 0; j < shape->members; j++) {
         const struct consent *other = &now->member[j];
         if (now->counted[j] > member->value.turn)
@@ -329,7 +341,7 @@ static uint64_t hash_world(void)
             PUT(m->proposes), PUT(m->best), PUT(m->answered.word[0]), PUT(m->accepts.word[0]), PUT(m->proposal.turn);
             PUT(m->proposal.child), PUT(m->proposal.set.word[0]);
             for (int j = 0; j < search->shape->members; j++)
-                PUT(m->turns[j]);
+                PUT(m->turns[j]), PUT(now->cut[i][j].word[0]);
         }
         for (int j = 0; j < search->shape->members; j++) {
             PUT(now->flights[i][j]);
@@ -367,9 +379,13 @@ static void keep(const struct world *world)
 static void begin(const struct shape *shape, struct world *world)
 {
     memset(world, 0, sizeof *world);
-    for (int i = 0; i < shape->members; i++)
+    for (int i = 0; i < shape->members; i++) {
         consent_begin(&world->member[i], shape->members, i,
-                      shape->mutation == HALF ? shape->members / 2 : shape->minimum, shape->unit, push, NULL);
+                      shape->mutation == HALF ? shape->members / 2 : shape->minimum, shape->unit, NULL, push, NULL);
+        for (int j = 0; j < shape->members; j++)
+            if (are_cut(i, j))
+                consent_add(&world->member[i].lost, j);
+    }
 }
 
 static void expand(const struct world *from)
@@ -380,7 +396,7 @@ static void expand(const struct world *from)
         for (int action = 0; action < ACTIONS && !search->wrong; action++) {
             next = *from;
             for (int j = 0; j < search->shape->members; j++)
-                next.member[j].context = &next.member[j];
+                next.member[j].context = &next.member[j], next.member[j].cut = next.cut[j];
             if (!act(i, action))
                 continue;
             if (search->shape->mutation == BREAKS_UNITS)
@@ -426,11 +442,14 @@ static const struct shape shapes[] = {
     {"three, and two must agree; one dies", 3, 2, EACH, false, 1, 1, 0, 1, 0, RIGHT},
     {"three, of whom one may go on alone", 3, 1, EACH, true, 1, 1, 1, 1, 0, RIGHT},
     {"four in two units", 4, 1, PAIRS, true, 1, 1, 0, 1, 0, RIGHT},
+    {"three, and two must agree; two do not reach one another", 3, 2, EACH, false, 1, 0, 0, 2, 0, RIGHT, true},
 };
 static const struct shape long_shapes[] = {
     {"three, and two must agree; one dies, two ask", 3, 2, EACH, false, 1, 1, 0, 2, 0, RIGHT},
     {"three, of whom two die and one stops", 3, 1, EACH, true, 1, 2, 1, 2, 0, RIGHT},
     {"four, and three must agree", 4, 3, EACH, false, 1, 1, 0, 1, 0, RIGHT},
+    {"four, and two must agree; two do not reach one another", 4, 2, EACH, false, 1, 0, 0, 1, 0, RIGHT, true},
+    {"four in two units, two of one do not reach one another", 4, 1, PAIRS, false, 1, 1, 0, 1, 0, RIGHT, true},
 };
 /* Each on a small shape that shows what is wrong. */
 static const struct {
@@ -445,6 +464,7 @@ static const struct {
     {{"", 2, 2, EACH, false, 1, 0, 0, 2, 0, HALF}, "two members decide differently"},
     {{"", 2, 1, EACH, true, 1, 0, 2, 2, 0, DEAF}, "two members decide differently"},
     {{"", 4, 1, PAIRS, true, 1, 1, 0, 1, 0, BREAKS_UNITS}, "a unit goes on that is not whole"},
+    {{"", 3, 2, EACH, false, 1, 0, 0, 1, 0, KEEPS_CUT, true}, "two go on that do not reach one another"},
 };
 
 static void report(const struct search *result)

@@ -128,22 +128,32 @@ static tutti_result_t be_over(struct tutti_elastic *elastic, tutti_result_t resu
     return error_note(result, "%s", elastic->sentence);
 }
 
+/* "what 1 2 3", or "" of an empty set. */
+static const char *name_members(const struct generation *of, const struct consent_set *set, const char *what,
+                                char text[240])
+{
+    int used = snprintf(text, 240, "%s", what), count = 0;
+    for (int rank = 0; rank < of->members; rank++)
+        if (consent_has(set, rank) && ++count <= 16)
+            used += snprintf(text + used, 240 - (size_t)used, " %d", of->member[rank].number);
+    if (count > 16)
+        snprintf(text + used, 240 - (size_t)used, " and more");
+    return count ? text : "";
+}
+
 static tutti_result_t be_left_out(struct tutti_elastic *elastic)
 {
     const struct generation *now = elastic->now;
     const struct generation_member *mine = &now->member[now->comm->team->rank];
-    char members[200];
-    int used = 0, count = 0;
-    members[0] = 0;
-    for (int rank = 0; rank < now->members; rank++)
-        if (consent_has(&now->consent.value.set, rank) && ++count <= 16)
-            used += snprintf(members + used, sizeof members - (size_t)used, " %d", now->member[rank].number);
+    char going[240], lost[240], late[80];
+    const char *others = name_members(now, &now->consent.value.set, "there go on members", going),
+               *cut = name_members(now, &now->consent.lost, "it has no lane to members", lost);
+    snprintf(late, sizeof late, "it did not answer within %.3f s", (double)elastic->settings.timeout / NS_PER_S);
     error_set(TUTTI_REMOTE_ERROR,
-              "member %d (unit %d) was left out of generation %llu: it did not answer within %.3f s, or another member "
-              "of its unit has died or did not; %s%s%s. Leave, and let a replacement join by tutti_elastic_join()",
-              mine->number, mine->unit, (unsigned long long)elastic->number + 1,
-              (double)elastic->settings.timeout / NS_PER_S, count ? "there go on members" : "the others have gone on",
-              members, count > 16 ? " and more" : "");
+              "member %d (unit %d) was left out of generation %llu: %s, or another member of its unit was lost; %s. "
+              "Leave, and let a replacement join by tutti_elastic_join()",
+              mine->number, mine->unit, (unsigned long long)elastic->number + 1, *cut ? cut : late,
+              *others ? others : "the others have gone on");
     return be_over(elastic, TUTTI_REMOTE_ERROR);
 }
 

@@ -41,6 +41,34 @@ static void generation_say(void *context, int to, const struct consent_word *wor
     team_say(generation->comm->team, to, &memo); /* one that is gone is looked for elsewhere */
 }
 
+static uint64_t patience_of(const struct generation *generation)
+{
+    return generation->timeout / 4;
+}
+
+static bool member_is_gone(const struct generation *generation, int rank)
+{
+    struct team *team = generation->comm->team;
+    struct link *link;
+    if (rank == team->rank)
+        return false;
+    if (atomic_load(&generation->left[rank]) || atomic_load(&team->gone[rank]))
+        return true;
+    return !team_is_here(team, rank) && team_link(team, rank, &link) == TUTTI_SUCCESS && link_is_lost(link);
+}
+
+/* Before anything of it is told: members to whom no lane has been up for a while. They may live, and reach others. */
+static void see_lost(struct generation *generation)
+{
+    const struct team *team = generation->comm->team;
+    uint64_t now = clock_ns();
+    memset(&generation->consent.lost, 0, sizeof generation->consent.lost);
+    for (int rank = 0; rank < generation->members; rank++)
+        if (rank != team->rank && team->link[rank] &&
+            (link_is_lost(team->link[rank]) || link_down(team->link[rank], now) > patience_of(generation)))
+            consent_add(&generation->consent.lost, rank);
+}
+
 static void stop_for(struct generation *generation, int from)
 {
     char sentence[80];
@@ -72,6 +100,8 @@ static void generation_hear(void *context, int from, const struct wire_memo *mem
         if (said->set[member / 8] >> member % 8 & 1)
             consent_add(&word.value.set, member);
     bool works = !generation->consent.open;
+    if (word.kind == CONSENT_ASK)
+        see_lost(generation);
     if (word.kind == CONSENT_ASK && generation->inside) /* the caller may be busy telling of the failure */
         consent_open(&generation->consent);
     consent_hear(&generation->consent, from, &word);
@@ -114,6 +144,8 @@ void generation_enter(struct generation *generation, uint32_t turn)
     lock_take(&generation->comm->engine->lock);
     generation->inside = turn != 0;
     generation->turn = turn;
+    if (turn && generation->consent.asked)
+        see_lost(generation);
     if (turn && generation->consent.asked)
         consent_open(&generation->consent);
     for (int rank = 0; turn && rank < generation->members; rank++)
@@ -168,19 +200,20 @@ tutti_result_t generation_open(struct tutti_comm *comm, const struct generation_
         *generation = (struct generation){.comm = comm, .members = team->nranks, .timeout = timeout};
         generation->member = calloc(count, sizeof *generation->member);
         generation->unit = calloc(count, sizeof *generation->unit);
+        generation->cut = calloc(count, sizeof *generation->cut);
         generation->left = calloc(count, sizeof *generation->left);
     } else
         comm_free(comm);
     *out = generation;
-    if (!generation || !generation->member || !generation->unit || !generation->left)
+    if (!generation || !generation->member || !generation->unit || !generation->cut || !generation->left)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %zu members", count);
     memcpy(generation->member, member, count * sizeof *member);
     for (int rank = 0; rank < generation->members; rank++) {
         int known = generation_by_unit(generation, rank);
         generation->unit[rank] = known < 0 ? generation->units++ : known;
     }
-    consent_begin(&generation->consent, generation->members, team->rank, minimum, generation->unit, generation_say,
-                  generation);
+    consent_begin(&generation->consent, generation->members, team->rank, minimum, generation->unit, generation->cut,
+                  generation_say, generation);
     generation->consent.finished = turn;
     lock_take(&team->engine->lock);
     comm->meeting.consents_context = generation;
@@ -328,22 +361,6 @@ struct ending {
     bool too_few;
 };
 
-static uint64_t patience_of(const struct generation *generation)
-{
-    return generation->timeout / 4;
-}
-
-static bool member_is_gone(const struct generation *generation, int rank)
-{
-    struct team *team = generation->comm->team;
-    struct link *link;
-    if (rank == team->rank)
-        return false;
-    if (atomic_load(&generation->left[rank]) || atomic_load(&team->gone[rank]))
-        return true;
-    return !team_is_here(team, rank) && team_link(team, rank, &link) == TUTTI_SUCCESS && link_is_lost(link);
-}
-
 /* Living members with lower ranks. */
 static int living_below(const struct generation *generation)
 {
@@ -359,6 +376,7 @@ static void begin_asking(struct ending *ending, uint64_t now)
     ending->until = ending->until > least ? ending->until : least;
     ending->repeat = now + REPEAT_MS * NS_PER_MS;
     ending->alone = now + ALONE_MS * NS_PER_MS;
+    see_lost(ending->generation);
     consent_ask(&ending->generation->consent);
 }
 
@@ -420,12 +438,12 @@ static tutti_result_t ending_look(struct ending *ending)
         ending_follow(ending, now);
     if (generation->consent.decided)
         return TUTTI_SUCCESS;
-    return ending->too_few ? error_set(TUTTI_REMOTE_ERROR,
-                                       "%d of %d units are here, and %d must be: raise the timeout or lower the "
-                                       "minimum of tutti_elastic_config_t",
-                                       consent_units(&generation->consent, &generation->consent.answered, NULL),
-                                       generation->units, generation->consent.minimum)
-                           : TUTTI_IN_PROGRESS;
+    return ending->too_few
+               ? error_set(TUTTI_REMOTE_ERROR,
+                           "%d of %d units are here and reach one another, and %d must be: raise the "
+                           "timeout or lower the minimum of tutti_elastic_config_t",
+                           consent_rest(&generation->consent), generation->units, generation->consent.minimum)
+               : TUTTI_IN_PROGRESS;
 }
 
 tutti_result_t generation_end(struct generation *generation, uint64_t due)
@@ -433,6 +451,7 @@ tutti_result_t generation_end(struct generation *generation, uint64_t due)
     struct engine *engine = generation->comm->engine;
     struct ending ending = {.generation = generation};
     lock_take(&engine->lock);
+    see_lost(generation);
     consent_open(&generation->consent);
     lock_release(&engine->lock);
     tutti_result_t settled = give_up(generation);
@@ -478,6 +497,7 @@ void generation_close(struct generation *generation)
     close_comm(generation->comm);
     free(generation->member);
     free(generation->unit);
+    free(generation->cut);
     free(generation->left);
     free(generation);
 }
@@ -486,7 +506,8 @@ void generation_memory(const struct generation *generation, size_t *device, size
 {
     struct tutti_comm *both[] = {generation->comm, generation->data};
     *host += sizeof *generation;
-    *host += (size_t)generation->members * (sizeof *generation->member + sizeof *generation->unit + 1);
+    *host += (size_t)generation->members *
+             (sizeof *generation->member + sizeof *generation->unit + sizeof *generation->cut + 1);
     for (int i = 0; i < 2 && both[i] && (!i || both[1] != both[0]); i++) {
         size_t on_device = 0, on_host = 0;
         comm_memory(both[i], &on_device, &on_host);

@@ -26,6 +26,7 @@ struct generation {
     struct consent consent;           /* under the engine's lock */
     bool inside;                      /* this member is in a call: it answers others. Same lock */
     uint32_t turn;                    /* that the call works on */
+    struct consent_set *cut;          /* the consent's: a set for each member */
     _Atomic uint8_t *left;            /* by rank: it has said so */
     bool replaced;                    /* by a next one; else its members may go on when this one leaves */
 };

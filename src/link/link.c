@@ -353,6 +353,11 @@ bool link_is_lost(const struct link *link)
     return link->lost;
 }
 
+uint64_t link_down(const struct link *link, uint64_t now)
+{
+    return link->life.down_since ? since(link->life.down_since, now) : 0;
+}
+
 bool link_has_left(const struct link *link)
 {
     bool met = false;

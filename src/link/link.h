@@ -202,6 +202,8 @@ void link_be_patient(struct link *link, uint64_t ms);
 const struct wire_process *link_peer(const struct link *link);
 uint64_t link_session(const struct link *link);
 bool link_is_lost(const struct link *link);
+/* Nanoseconds for which no lane for messages has been up; 0: one is, or none was started. */
+uint64_t link_down(const struct link *link, uint64_t now);
 /* TUTTI_REMOTE_ERROR, and why, of a lost link. */
 tutti_result_t link_check(const struct link *link);
 /* Of a lost link: its peer said goodbye, or was never met. */
