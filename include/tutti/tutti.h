@@ -294,10 +294,15 @@ typedef struct tutti_elastic_config {
                        once */
     int device;     /* of a newcomer: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device; all members have
                        one, or none has. tutti_elastic_init() takes that of its communicator instead */
+    /* A bound of what a step puts on the network, on host memory; the same on all members. At most `chunks` pieces (1
+     * to 32) of chunk_bytes bytes (4 KiB to 256 MiB) are under way from a member to another one. Each has been asked
+     * for by its receiver. Members that share no memory form a ring, by rank. Both 0: as a plain allreduce */
+    size_t chunk_bytes;
+    int chunks;
 } tutti_elastic_config_t;
 #define TUTTI_ELASTIC_CONFIG_INITIALIZER                                                                               \
     {                                                                                                                  \
-        sizeof(tutti_elastic_config_t), 0, 1, -1, 0, TUTTI_HOST                                                        \
+        sizeof(tutti_elastic_config_t), 0, 1, -1, 0, TUTTI_HOST, 0, 0                                                  \
     }
 
 /* What a step has reduced. */
@@ -327,9 +332,9 @@ TUTTI_API tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm
 
 /* One step: out[i] is the reduction of in[i] of all members of this one's shard, in the generation that *step names.
  * Waits for the end. TUTTI_SUCCESS: every member that returns it for this step has the same set and scale. Members of a
- * shard have the same bits: those of a plain allreduce of the set. A member that is missing is left out, with its unit,
- * and the step is done again from `in`, which is kept. in == out: a copy of it is kept, of count elements, until the
- * end of the group.
+ * shard have the same bits: those of a plain allreduce of the set; with chunk_bytes, of a ring (TUTTI_ALGO) whose
+ * TUTTI_SLICE is that. A member that is missing is left out, with its unit, and the step is done again from `in`, which
+ * is kept. in == out: a copy of it is kept, of count elements, until the end of the group.
  * op: TUTTI_SUM to TUTTI_AVG, which divides by the number of units. step may be NULL.
  *
  * Every failure is for good: the group can only be ended. TUTTI_REMOTE_ERROR: the others have left this member out, or

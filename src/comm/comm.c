@@ -139,7 +139,8 @@ tutti_result_t comm_open_team(struct tutti_comm *comm, uint64_t id, const struct
                                        .nranks = comm->settings.nranks,
                                        .members = *members,
                                        .choices = comm->choices,
-                                       .timeout_ms = comm->settings.timeout_ms};
+                                       .timeout_ms = comm->settings.timeout_ms,
+                                       .bound = comm->settings.bound};
     tutti_result_t result = team_open(comm->engine, &config, &comm->team);
     if (result != TUTTI_SUCCESS)
         return result;

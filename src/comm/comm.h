@@ -31,6 +31,7 @@ struct comm_settings {
     int rank, nranks;
     int blocking;
     uint64_t timeout_ms;
+    struct team_bound bound;
     char name[COMM_NAME_BYTES];
     struct executor_config executor;
     bool on_host; /* its calls work on host memory, though the executor's config names a device */

@@ -22,8 +22,8 @@
 /* What members tell one another when they meet: rank 0's numbers hold. */
 struct elastic_hello {
     uint64_t generation, steps, timeout;
-    uint32_t turn;
-    int32_t next, minimum;
+    uint32_t turn, chunk_bytes;
+    int32_t next, minimum, chunks;
     struct generation_member member;
 };
 
@@ -58,6 +58,10 @@ static tutti_result_t compare_hellos(const struct elastic_hello *all, int member
                 "pass the same",
                 (double)all[0].timeout / NS_PER_S, all[0].minimum, rank, (double)all[rank].timeout / NS_PER_S,
                 all[rank].minimum);
+        else if (all[rank].chunk_bytes != all[0].chunk_bytes || all[rank].chunks != all[0].chunks)
+            return error_set(TUTTI_INVALID_ARGUMENT,
+                             "rank 0 has %d chunks of %u bytes, rank %d has %d of %u: all members pass the same",
+                             all[0].chunks, all[0].chunk_bytes, rank, all[rank].chunks, all[rank].chunk_bytes);
     return TUTTI_SUCCESS;
 }
 
@@ -81,8 +85,10 @@ static struct elastic_hello hello_of(const struct tutti_elastic *elastic)
                                   .steps = elastic->steps,
                                   .timeout = elastic->settings.timeout,
                                   .turn = elastic->turn,
+                                  .chunk_bytes = (uint32_t)elastic->settings.bound.bytes,
                                   .next = elastic->next,
                                   .minimum = elastic->settings.minimum,
+                                  .chunks = elastic->settings.bound.pieces,
                                   .member = {-1, elastic->settings.unit, elastic->settings.shard}};
     if (elastic->now)
         hello.member = elastic->now->member[elastic->now->comm->team->rank];
@@ -374,6 +380,7 @@ static tutti_result_t grow_turn(struct tutti_elastic *elastic, struct elastic_wo
     struct tutti_comm *old = elastic->now->comm, *grown;
     struct comm_settings settings = {.blocking = 1,
                                      .timeout_ms = old->settings.timeout_ms,
+                                     .bound = old->settings.bound,
                                      .executor = old->settings.executor,
                                      .on_host = old->settings.on_host,
                                      .deadline = due,
@@ -462,8 +469,10 @@ tutti_result_t elastic_open(struct tutti_comm *comm, const struct elastic_settin
     tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
     config.timeout_ms = (int)(settings->timeout / NS_PER_MS);
     making_split(&making, comm, 0, comm->team->rank, &config, elastic ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR);
-    if (making.child) /* words are of host memory; generation_make() makes what works on GPUs */
+    if (making.child) { /* words are of host memory; generation_make() makes what works on GPUs */
         making.child->settings.on_host = comm_device(comm) != TUTTI_HOST;
+        making.child->settings.bound = settings->bound;
+    }
     tutti_result_t result = making_run(&making);
     result = making_end(&making, result, &child);
     if (result == TUTTI_SUCCESS)
@@ -489,6 +498,7 @@ tutti_result_t elastic_join(const tutti_unique_id_t *id, int nranks, int rank, c
     join.nranks = nranks;
     join.rank = rank;
     join.timeout_ms = settings->timeout / NS_PER_MS;
+    join.bound = settings->bound;
     if (result == TUTTI_SUCCESS)
         result = comm_new(&join, &comm);
     if (result == TUTTI_SUCCESS) {

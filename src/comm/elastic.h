@@ -12,6 +12,7 @@ struct elastic_settings {
     uint64_t timeout; /* of a step, ns */
     int minimum, unit, shard;
     int device; /* of a newcomer: CUDA ordinal, or TUTTI_HOST */
+    struct team_bound bound;
 };
 
 struct tutti_elastic {

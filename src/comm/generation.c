@@ -227,6 +227,7 @@ static struct comm_settings settings_after(const struct generation *old, uint64_
     const struct comm_settings *settings = &old->comm->settings;
     return (struct comm_settings){.blocking = 1,
                                   .timeout_ms = settings->timeout_ms,
+                                  .bound = settings->bound,
                                   .executor = settings->executor,
                                   .on_host = settings->on_host,
                                   .deadline = deadline};

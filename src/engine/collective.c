@@ -3,6 +3,7 @@
 
 #include "engine/collective.h"
 
+#include "algorithm/algorithm.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/progress.h"
@@ -33,6 +34,14 @@ static uint32_t signature(const struct call *call)
     return wire_signature(call->coll, call->type, call->op < 0 ? 7u : (unsigned)call->op, (uint32_t)hash);
 }
 
+/* Short vectors need no care: no algorithm sends more than twice the vector to one rank. */
+static bool is_bounded(const struct team *team, const struct call *call)
+{
+    const struct team_bound *bound = &team->bound;
+    return bound->bytes && !team->shared && call->coll == COLL_ALLREDUCE &&
+           team_vector_bytes(team, call) > bound->bytes * (size_t)bound->pieces / 2;
+}
+
 static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
 {
     const struct levels *levels = levels_between_hosts(team->levels);
@@ -41,6 +50,9 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
                             (alike ? CHOICE_ALIKE : 0) | (levels_of_schedules(team->levels) ? CHOICE_FAR : 0);
     route->algorithm =
         choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
+    route->bounded = is_bounded(team, call);
+    if (route->bounded) /* a rank sends to one rank, a piece of each slice at a time */
+        route->algorithm = algorithm_find(COLL_ALLREDUCE, "ring", 4);
     route->kind = kind_of(team, route->algorithm, call);
     route->signature = signature(call);
     route->plan = NULL;

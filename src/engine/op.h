@@ -65,6 +65,7 @@ struct route {
     struct reduction reduction;
     uint32_t signature;
     struct wire_name name;
+    bool bounded; /* as the team's bound says */
 };
 
 /* Progress of an operation that goes through shared memory. */

@@ -67,6 +67,8 @@ static void rounds_post(struct context *c, struct rounds_run *run, const struct 
     if (c->rounds->memory->place && data)
         data = c->rounds->memory->place(data);
     transfer_fill(transfer, &run->transfers, action->peer, sends, tag, op_call(c->op), data, length);
+    if (sends)
+        transfer->send.asks = c->op->route.bounded;
     run->transfers.count++;
     run->transfers.pending++;
     transfer_post(transfer, link);
@@ -287,7 +289,9 @@ static tutti_result_t rounds_start(struct team *team, struct op *op)
 {
     const struct algorithm *algorithm = op->route.algorithm;
     struct shape shape = {op->call.coll, team->nranks, op->call.root, levels_of_schedules(team->levels)};
-    op->rounds = obtain(team, (int)param_int(PARAM_SLICES), most_transfers(algorithm, &shape));
+    size_t slice = team->bound.bytes ? team->bound.bytes : (size_t)param_int(PARAM_SLICE);
+    int slices = team->bound.bytes ? team->bound.pieces : (int)param_int(PARAM_SLICES);
+    op->rounds = obtain(team, slices, most_transfers(algorithm, &shape));
     if (!op->rounds)
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");
     struct rounds *rounds = op->rounds;
@@ -296,7 +300,7 @@ static tutti_result_t rounds_start(struct team *team, struct op *op)
     rounds->slicing = (struct slicing){&op->call, 0, algorithm->blocks(&shape), schedule_cuts_vector(shape.coll)};
     struct context c = context_of(team, op, 0);
     /* not padded where blocks are whole: they must lie in scratch as they do in the user's buffer */
-    rounds->slices = slices_cut(&rounds->slicing, c.size, (size_t)param_int(PARAM_SLICE), rounds->slicing.cut);
+    rounds->slices = slices_cut(&rounds->slicing, c.size, slice, rounds->slicing.cut);
     rounds->next = rounds->finished = 0;
     size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->slicing.stride * c.size;
     size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->slicing.stride * c.size : 0;

@@ -24,6 +24,13 @@ struct rounds_memory;
 struct shared;
 struct team;
 
+/* What of an allreduce over links may be under way from a rank to another one: pieces, and bytes of each. 0 bytes: what
+ * the parameters say, by any algorithm. */
+struct team_bound {
+    size_t bytes;
+    int pieces;
+};
+
 /* Under the engine's lock. */
 typedef void memo_fn(void *context, int from, const struct wire_memo *memo);
 
@@ -34,7 +41,8 @@ struct team {
     int rank, nranks;
     int local_rank, local_ranks;
     uint64_t id;
-    uint64_t timeout_ms;         /* silence of a peer after which operations fail */
+    uint64_t timeout_ms; /* silence of a peer after which operations fail */
+    struct team_bound bound;
     _Atomic uint64_t due;        /* from this time on they fail, too, when they wait for one that lives; 0: never */
     struct watch watch;          /* under the lock */
     struct calls calls;          /* under the lock */

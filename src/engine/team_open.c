@@ -218,6 +218,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     team->limit = team->quiet = UINT32_MAX;
     team->failed_from = UINT64_MAX;
     team->timeout_ms = config->timeout_ms ? config->timeout_ms : (uint64_t)param_int(PARAM_TIMEOUT);
+    team->bound = config->bound;
     pthread_mutex_init(&team->news_lock, NULL);
     pthread_mutex_init(&team->parts_lock, NULL);
     list_init(&team->parts);

@@ -31,7 +31,8 @@ struct team_config {
     struct team *whole; /* or NULL. Else the new team is a part of it (part.h), and the members are ranks of it */
     const struct choice_table *choices; /* or NULL */
     uint64_t timeout_ms;                /* 0: TUTTI_TIMEOUT */
-    bool untold;                        /* another team fails with it, and the log has its failure from that one */
+    struct team_bound bound;
+    bool untold; /* another team fails with it, and the log has its failure from that one */
 };
 /* The team of `rank` among the processes; takes over nothing: what is said of members is copied. Joins the engine's
  * list. */

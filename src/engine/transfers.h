@@ -55,6 +55,7 @@ static inline void transfer_fill(struct transfer *transfer, struct transfers *of
         transfer->send.place = place_host(data);
         transfer->send.class = PATH_PROMPT;
         transfer->send.length = length;
+        transfer->send.asks = false;
         transfer->send.spare = NULL;
         transfer->send.done = transfer_sent;
     } else {

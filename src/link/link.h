@@ -30,6 +30,7 @@ struct link_send {
     struct place place;
     enum path_class class;
     size_t length;
+    bool asks; /* it waits for the receiver's credit however short it is, unless it is empty */
     void (*done)(struct link_send *send, tutti_result_t result);
     /* Of a payload in a device's memory: `length` bytes of this host's memory to spare, and who is told, once, that the
      * payload must go from there: the caller copies all of it, and says link_spilled(). done() may come before that.

@@ -182,6 +182,11 @@ static bool goes_unasked(const struct link *link, size_t length, size_t most)
     return length <= most && (!early_is_held(link) || !length);
 }
 
+static bool send_goes_unasked(const struct link *link, const struct link_send *send, size_t most)
+{
+    return goes_unasked(link, send->length, most) && !(send->asks && send->length);
+}
+
 static tutti_result_t send_eager(struct link *link, struct wire_message *head, const void *data, size_t length)
 {
     head->kind = WIRE_EAGER;
@@ -263,7 +268,7 @@ static void send_to_self(struct link *link, struct link_send *send)
 static bool may_wait_for_hardware(const struct link *link, const struct link_send *send)
 {
     size_t unasked = link->eager > link->unasked ? link->eager : link->unasked;
-    return link->messages && memory_transport(link) >= 0 && !goes_unasked(link, send->length, unasked);
+    return link->messages && memory_transport(link) >= 0 && !send_goes_unasked(link, send, unasked);
 }
 
 void link_spilled(struct link *link, struct link_send *send)
@@ -293,10 +298,10 @@ void link_send(struct link *link, struct link_send *send)
         send->spill(send);
     } else if (!link->messages) {
         send_to_self(link, send);
-    } else if (send->length >= link->domain->lend_from && goes_unasked(link, send->length, link->unasked) &&
+    } else if (send->length >= link->domain->lend_from && send_goes_unasked(link, send, link->unasked) &&
                lend_begin(link, send)) {
         return;
-    } else if (goes_unasked(link, send->length, link->eager)) {
+    } else if (send_goes_unasked(link, send, link->eager)) {
         struct wire_message head = {.tag = send->tag, .call = send->call};
         const void *data = place_reach(send->place);
         bool refused = !data && send->length;

@@ -3,12 +3,14 @@
  * elastic TRANSPORT [FIRST [COUNT]]: elastic groups of four processes of which one or two are killed or stopped,
  * each at a place that is counted in the library's own calls. All who say that a step counts must say the same of the
  * step. `elastic TRANSPORT soak FAULTS SEED`: the same at random moments.
+ * `elastic tcp cut`: the network between two members is cut; `elastic tcp cuts FAULTS SEED`: at random places, beside
+ * kills and stops. Members have a network namespace of their own, which root may make.
  * With TUTTI_TEST_GPU=1 members have GPUs of the stand-in driver.
  */
 #include "../collective/gpu.h"
 #include "base/random.h"
-#include "comm/elastic.h"
 #include "device/cuda/driver.h"
+#include "elastic_job.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -17,170 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define MEMBERS 4
-#define STEPS   6
-#define COUNT   5000 /* elements of a call, */
-#define MOST    200000
-#define MARKS   16 /* elements that tell who is in the sum */
-
-enum point {
-    NOWHERE,
-    BEFORE_STEP,
-    BEFORE_WORK, /* of a step */
-    IN_WORK,     /* about to send one of its payloads: some peers have all, and others never get it */
-    ISSUED,      /* a GPU's work is in its stream */
-    AFTER_WORK,  /* the turn is not finished yet */
-    BEFORE_VOTE, /* the turn is finished, and nobody knows */
-    AFTER_VOTE,  /* the turn counts */
-    AT_THE_END,  /* another member is missing */
-    AT_ASK,      /* about to ask */
-    AT_CONCLUDE, /* about to propose */
-    HEARS_ASK,   /* and has not answered */
-    HEARS_PROMISE,
-    HEARS_PROPOSE,
-    HEARS_ACCEPT,
-    HEARS_DECIDED,
-    BEFORE_NEXT, /* about to open the next generation */
-    IN_MAKING,   /* of its communicators */
-    LEAVES,      /* before a step, and its process lives on */
-    POINTS
-};
-
-struct said {
-    bool counts;
-    uint64_t generation, hash;
-    int members;
-    unsigned set;
-};
-
-struct told {
-    struct said said[STEPS + 1];
-    _Atomic int steps; /* that the member has done */
-    _Atomic bool ended;
-    tutti_result_t result;
-    char sentence[600];
-    bool wrong, fresh;
-};
-
-struct job {
-    tutti_unique_id_t id;
-    _Atomic bool made, over;
-    int timeout_ms, units, minimum, count;
-    bool compares; /* with a plain allreduce of those who are left */
-    bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
-    struct {
-        int point, signal, step, sends;
-    } fault[MEMBERS];
-    struct told told[MEMBERS];
-};
-static struct job *job;
-static int me, step_now, sends;
-static bool works;
-
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
-}
-
-/* ---- Places in the library ---- */
-
-static void reach(enum point point)
-{
-    if (!job || (int)point != job->fault[me].point || step_now < job->fault[me].step)
-        return;
-    job->fault[me].point = NOWHERE;
-    if (point == IN_WORK)
-        nap(50); /* those who need nothing more of this member have their results */
-    raise(job->fault[me].signal);
-}
-
-tutti_result_t __real_generation_make(struct generation *generation, uint64_t deadline);
-tutti_result_t __wrap_generation_make(struct generation *generation, uint64_t deadline);
-tutti_result_t __wrap_generation_make(struct generation *generation, uint64_t deadline)
-{
-    if (!generation->made)
-        reach(IN_MAKING);
-    tutti_result_t result = __real_generation_make(generation, deadline);
-    if (result == TUTTI_SUCCESS)
-        reach(BEFORE_WORK);
-    works = true;
-    sends = 0;
-    return result;
-}
-void __real_link_send(struct link *link, struct link_send *send);
-void __wrap_link_send(struct link *link, struct link_send *send);
-void __wrap_link_send(struct link *link, struct link_send *send)
-{
-    if (works && sends++ == job->fault[me].sends)
-        reach(IN_WORK);
-    __real_link_send(link, send);
-}
-tutti_result_t __real_comm_wait(struct tutti_comm *comm, bool end);
-tutti_result_t __wrap_comm_wait(struct tutti_comm *comm, bool end);
-tutti_result_t __wrap_comm_wait(struct tutti_comm *comm, bool end)
-{
-    if (works)
-        reach(ISSUED);
-    return __real_comm_wait(comm, end);
-}
-tutti_result_t __real_generation_finish(struct generation *generation, uint32_t turn);
-tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t turn);
-tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t turn)
-{
-    works = false;
-    reach(AFTER_WORK);
-    tutti_result_t result = __real_generation_finish(generation, turn);
-    if (result == TUTTI_SUCCESS)
-        reach(AFTER_VOTE);
-    return result;
-}
-bool __real_consent_finish(struct consent *consent, uint32_t turn);
-bool __wrap_consent_finish(struct consent *consent, uint32_t turn);
-bool __wrap_consent_finish(struct consent *consent, uint32_t turn)
-{
-    bool result = __real_consent_finish(consent, turn);
-    reach(BEFORE_VOTE);
-    return result;
-}
-tutti_result_t __real_generation_end(struct generation *generation, uint64_t due);
-tutti_result_t __wrap_generation_end(struct generation *generation, uint64_t due);
-tutti_result_t __wrap_generation_end(struct generation *generation, uint64_t due)
-{
-    reach(AT_THE_END);
-    return __real_generation_end(generation, due);
-}
-void __real_consent_ask(struct consent *consent);
-void __wrap_consent_ask(struct consent *consent);
-void __wrap_consent_ask(struct consent *consent)
-{
-    reach(AT_ASK);
-    __real_consent_ask(consent);
-}
-bool __real_consent_conclude(struct consent *consent, uint64_t child);
-bool __wrap_consent_conclude(struct consent *consent, uint64_t child);
-bool __wrap_consent_conclude(struct consent *consent, uint64_t child)
-{
-    reach(AT_CONCLUDE);
-    return __real_consent_conclude(consent, child);
-}
-void __real_consent_hear(struct consent *consent, int from, const struct consent_word *word);
-void __wrap_consent_hear(struct consent *consent, int from, const struct consent_word *word);
-void __wrap_consent_hear(struct consent *consent, int from, const struct consent_word *word)
-{
-    if (word->kind >= CONSENT_ASK && word->kind <= CONSENT_DECIDED)
-        reach(HEARS_ASK + (int)word->kind - CONSENT_ASK);
-    __real_consent_hear(consent, from, word);
-}
-tutti_result_t __real_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
-tutti_result_t __wrap_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
-tutti_result_t __wrap_generation_follow(const struct generation *old, uint64_t deadline, struct generation **out)
-{
-    reach(BEFORE_NEXT);
-    return __real_generation_follow(old, deadline, out);
-}
 
 /* ---- A member ---- */
 
@@ -190,6 +29,12 @@ static void fill(float *in, int member, int step)
     for (int i = 0; i < job->count; i++)
         in[i] = i < MARKS ? (float)(i == member)
                           : (float)(int32_t)mix64((uint64_t)step << 40 | (uint64_t)member << 32 | (uint64_t)i) * 1e-7f;
+}
+
+/* Members read one another's memory, and put nothing on a network. */
+static bool in_one_memory(void)
+{
+    return strcmp(getenv("TUTTI_TRANSPORT"), "shm") == 0;
 }
 
 static size_t bytes_of_call(void)
@@ -226,6 +71,25 @@ static void note_step(const tutti_elastic_step_t *step, const float *out, int nu
     int units = job->units ? step->members / 2 : step->members;
     told->wrong |= marks != own || step->step != (uint64_t)number || step->scale != 1.0 / units || !(own >> me & 1) ||
                    __builtin_popcount(said->set) != step->members;
+}
+
+/* What the ring gives with pieces of chunk_bytes: the sum of a block begins at the member of its number. */
+static bool is_of_ring(const float *out, unsigned set)
+{
+    static float in[MEMBERS][MOST];
+    int member[MEMBERS], members = 0;
+    bool right = true;
+    for (int i = 0; i < MEMBERS; i++)
+        if (set >> i & 1)
+            fill(in[member[members++] = i], i, STEPS);
+    for (int i = 0; i < job->count; i++) {
+        int block = i / (int)(job->chunk_bytes / sizeof *out) % members;
+        float sum = in[member[block]][i];
+        for (int j = 1; j < members; j++)
+            sum += in[member[(block + j) % members]][i];
+        right &= sum == out[i];
+    }
+    return right;
 }
 
 /* The members that are left reduce once more, by a communicator that has nothing to do with the group. */
@@ -292,6 +156,10 @@ static void member(void)
     tutti_elastic_step_t step = {.size = sizeof step};
     config.timeout_ms = job->timeout_ms;
     config.minimum = job->minimum;
+    config.chunk_bytes = job->chunk_bytes;
+    config.chunks = job->chunks;
+    if (job->cuts)
+        network_take(me);
     if (job->units) {
         config.unit = me / 2;
         config.shard = me % 2;
@@ -322,7 +190,9 @@ static void member(void)
         tutti_elastic_end(elastic); /* nothing is under way that needs the group's memory */
         elastic = NULL;
     }
-    if (result == TUTTI_SUCCESS && job->compares)
+    if (result == TUTTI_SUCCESS && job->compares && job->chunk_bytes && !in_one_memory())
+        told->fresh = is_of_ring(out, told->said[STEPS].set);
+    else if (result == TUTTI_SUCCESS && job->compares)
         compare(comm, in, out, told->said[STEPS].set);
     atomic_store(&told->ended, true);
     memcpy(was, out, bytes_of_call());
@@ -392,7 +262,20 @@ static bool wait_for(bool stopped_too, pid_t *pid, const bool *stops, bool *died
     return false;
 }
 
-/* `faulty`: members that were killed or stopped; `stops`: that come back. */
+/* What was under way is all that may be, and no more. */
+static bool judge_bound(const struct told *told)
+{
+    size_t bound = job->chunk_bytes * (size_t)job->chunks;
+    bool all = told->steps == STEPS && !in_one_memory();
+    if (told->under_way > bound || told->unasked || (all && told->under_way < bound)) {
+        fprintf(stderr, "  %zu bytes were under way, and the bound is %zu%s\n", told->under_way, bound,
+                told->unasked ? "; some had not been asked for" : "");
+        return false;
+    }
+    return true;
+}
+
+/* `killed`: members that were, or may have been; `stops`: that come back. */
 static bool judge(const bool *stops, const bool *killed, const bool *died, const char *what)
 {
     bool right = true;
@@ -403,6 +286,7 @@ static bool judge(const bool *stops, const bool *killed, const bool *died, const
         const struct told *told = &job->told[i];
         bool broken = job->units && (killed[i ^ 1] || stops[i ^ 1]), out = killed[i] || stops[i] || broken;
         whole += told->result == TUTTI_SUCCESS && told->steps == STEPS && !died[i];
+        right &= judge_bound(told);
         if (told->wrong || (died[i] && !killed[i])) {
             fprintf(stderr, "  member %d: %s\n", i,
                     told->wrong ? "a result, an input or a late write is wrong" : "died");
@@ -417,7 +301,7 @@ static bool judge(const bool *stops, const bool *killed, const bool *died, const
             right = false;
         }
     }
-    if (!whole && !job->units)
+    if (whole < job->whole)
         right = false;
     if (!right)
         fprintf(stderr, "wrong: %s; %d members are whole\n", what, whole);
@@ -473,10 +357,11 @@ static void new_job(int timeout_ms)
     job->timeout_ms = timeout_ms;
     job->minimum = 1;
     job->count = COUNT;
+    job->whole = 1;
 }
 
 /* Member 3 is killed in step 2, where the point is one of the end of a generation. */
-static bool run_point(int point, int victim, int signal, bool units, int sends_before, int count)
+static bool run_point(int point, int victim, int signal, bool units, int sends_before, int count, int chunk)
 {
     pid_t pid[MEMBERS];
     bool stops[MEMBERS] = {false}, killed[MEMBERS] = {false};
@@ -485,7 +370,10 @@ static bool run_point(int point, int victim, int signal, bool units, int sends_b
              signal, units);
     new_job(signal == SIGSTOP ? 4000 : 60000);
     job->units = units;
+    job->whole = !units;
     job->count = count;
+    job->chunk_bytes = (size_t)chunk;
+    job->chunks = chunk ? 2 : 0;
     job->compares = signal == SIGKILL && !units;
     job->all = true;
     job->fault[victim].point = point;
@@ -506,29 +394,100 @@ static bool run_point(int point, int victim, int signal, bool units, int sends_b
     return right;
 }
 
-static bool run_random(uint64_t seed, int *faults)
+/* Draws. */
+static uint64_t drawn(uint64_t seed, int what, uint64_t below)
+{
+    return mix64(seed + (uint64_t)what) % below;
+}
+
+/* Until a member has come to the place where the network is to be cut. */
+static void cut_there(int from, int to, bool both)
+{
+    for (int ms = 0; ms < 20000 && !atomic_load(&job->to_cut); ms++)
+        nap(1);
+    network_cut(from, to, both);
+    atomic_store(&job->cut, true);
+}
+
+/* Of two that do not reach one another one is left out. If they do again soon, none is. */
+static bool run_cut(int point, int victim, int other, bool both, int healed_after_ms)
+{
+    pid_t pid[MEMBERS];
+    bool none[MEMBERS] = {false};
+    char what[100];
+    snprintf(what, sizeof what, "point %d of member %d, cut off from %d%s, %d ms", point, victim, other,
+             both ? "" : " in one direction", healed_after_ms);
+    new_job(3000);
+    job->cuts = true;
+    job->whole = healed_after_ms ? MEMBERS : MEMBERS - 1;
+    job->minimum = 3;
+    job->fault[victim].point = point;
+    job->fault[victim].step = 2;
+    start(pid, member);
+    cut_there(victim, other, both);
+    if (healed_after_ms) {
+        nap(healed_after_ms);
+        network_heal();
+    }
+    bool right = finish_run(pid, none, none, what);
+    network_heal();
+    return right;
+}
+
+/* At random places, for a random time, between kills and stops. */
+static void cut_randomly(uint64_t seed, int *faults)
+{
+    int victim = (int)drawn(seed, 20, MEMBERS), other = (victim + 1 + (int)drawn(seed, 21, MEMBERS - 1)) % MEMBERS;
+    cut_there(victim, other, drawn(seed, 22, 4));
+    ++*faults;
+    nap((int)drawn(seed, 23, 2) * (int)drawn(seed, 24, 1500));
+    if (drawn(seed, 25, 2))
+        network_heal();
+}
+
+static void prepare_cut(uint64_t seed)
+{
+    static const int places[] = {BEFORE_STEP, BEFORE_WORK, IN_WORK, AFTER_WORK, BEFORE_VOTE, AFTER_VOTE};
+    int victim = (int)drawn(seed, 20, MEMBERS);
+    job->cuts = true;
+    job->minimum = 3; /* two that do not reach one another, and nobody else, may not both go on */
+    job->whole = 0;
+    job->fault[victim].point = places[drawn(seed, 26, sizeof places / sizeof *places)];
+    job->fault[victim].step = 2 + (int)drawn(seed, 27, STEPS - 2);
+    job->fault[victim].sends = (int)drawn(seed, 28, 4);
+}
+
+static bool run_random(uint64_t seed, bool cuts, int *faults)
 {
     pid_t pid[MEMBERS];
     bool stops[MEMBERS] = {false}, killed[MEMBERS] = {false};
     char what[60];
-    int count = 1 + (int)(mix64(seed) % 3);
+    int count = cuts ? (int)drawn(seed, 0, 2) : 1 + (int)drawn(seed, 0, 3);
     snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
     new_job(1500);
-    job->count = gpu_wanted() && mix64(seed + 1) % 2 ? MOST : COUNT;
+    job->count = drawn(seed, 1, 2) ? MOST : COUNT;
+    job->chunk_bytes = !gpu_wanted() && job->count == MOST && drawn(seed, 2, 2) ? 16 << 10 : 0;
+    job->chunks = job->chunk_bytes ? 2 : 0;
+    if (cuts)
+        prepare_cut(seed);
     start(pid, member);
     for (int ms = 0; ms < 20000 && job->told[0].steps < 1; ms++)
         nap(1);
+    if (cuts)
+        cut_randomly(seed, faults);
     for (int i = 0; i < count; i++) {
-        int victim = (int)(mix64(seed + 7 + (uint64_t)i) % MEMBERS),
-            signal = mix64(seed + 70 + (uint64_t)i) % 2 ? SIGKILL : SIGSTOP;
-        usleep((useconds_t)(mix64(seed + 700 + (uint64_t)i) % 3000));
+        int victim = (int)drawn(seed, 7 + i, MEMBERS), signal = drawn(seed, 70 + i, 2) ? SIGKILL : SIGSTOP;
+        usleep((useconds_t)drawn(seed, 700 + i, 3000));
         if (killed[victim] || stops[victim] || atomic_load(&job->told[victim].ended))
             continue;
         (signal == SIGKILL ? killed : stops)[victim] = true;
         kill(pid[victim], signal);
         ++*faults;
     }
-    return finish_run(pid, stops, killed, what);
+    bool right = finish_run(pid, stops, killed, what);
+    if (cuts)
+        network_heal();
+    return right;
 }
 
 /* ---- The runs ---- */
@@ -536,21 +495,46 @@ static bool run_random(uint64_t seed, int *faults)
 struct run {
     int point, victim, signal;
     bool units;
-    int sends, count;
+    int sends, count, chunk;
 };
 static const struct run runs[] = {
-    {IN_WORK, 1, SIGKILL, false, 3},    {LEAVES, 0, SIGSTOP, false},      {LEAVES, 3, SIGSTOP, true},
-    {BEFORE_WORK, 0, SIGKILL, false},   {BEFORE_VOTE, 1, SIGKILL, false}, {AFTER_VOTE, 3, SIGKILL, false},
-    {BEFORE_VOTE, 2, SIGSTOP, false},   {AT_CONCLUDE, 0, SIGKILL, false}, {HEARS_PROPOSE, 1, SIGKILL, false},
-    {HEARS_ACCEPT, 0, SIGSTOP, false},  {AFTER_WORK, 3, SIGKILL, true},   {HEARS_DECIDED, 2, SIGKILL, false},
-    {IN_WORK, 0, SIGKILL, false, 1},    {IN_WORK, 3, SIGKILL, false, 2},  {IN_WORK, 1, SIGKILL, false, 1},
-    {IN_WORK, 2, SIGSTOP, false, 1},    {AFTER_WORK, 0, SIGKILL, false},  {AT_THE_END, 1, SIGKILL, false},
-    {AT_ASK, 0, SIGKILL, false},        {HEARS_ASK, 1, SIGKILL, false},   {HEARS_PROMISE, 0, SIGKILL, false},
-    {HEARS_ACCEPT, 0, SIGKILL, false},  {BEFORE_NEXT, 1, SIGKILL, false}, {IN_MAKING, 0, SIGKILL, false},
-    {IN_MAKING, 1, SIGKILL, false},     {BEFORE_WORK, 3, SIGSTOP, false}, {AFTER_WORK, 0, SIGSTOP, false},
-    {AFTER_VOTE, 1, SIGSTOP, false},    {AT_CONCLUDE, 0, SIGSTOP, false}, {HEARS_PROPOSE, 1, SIGSTOP, false},
-    {HEARS_DECIDED, 1, SIGSTOP, false}, {HEARS_ASK, 1, SIGSTOP, false},   {BEFORE_NEXT, 2, SIGSTOP, false},
-    {IN_MAKING, 1, SIGSTOP, false},     {AT_ASK, 0, SIGSTOP, false},      {BEFORE_VOTE, 2, SIGKILL, true},
+    {BEFORE_WORK, 2, SIGKILL, false, 0, MOST, 16 << 10},
+    {IN_WORK, 1, SIGKILL, false, 3},
+    {LEAVES, 0, SIGSTOP, false},
+    {LEAVES, 3, SIGSTOP, true},
+    {BEFORE_WORK, 0, SIGKILL, false},
+    {BEFORE_VOTE, 1, SIGKILL, false},
+    {AFTER_VOTE, 3, SIGKILL, false},
+    {BEFORE_VOTE, 2, SIGSTOP, false},
+    {AT_CONCLUDE, 0, SIGKILL, false},
+    {HEARS_PROPOSE, 1, SIGKILL, false},
+    {HEARS_ACCEPT, 0, SIGSTOP, false},
+    {AFTER_WORK, 3, SIGKILL, true},
+    {HEARS_DECIDED, 2, SIGKILL, false},
+    {IN_WORK, 0, SIGKILL, false, 1},
+    {IN_WORK, 3, SIGKILL, false, 2},
+    {IN_WORK, 1, SIGKILL, false, 1},
+    {IN_WORK, 2, SIGSTOP, false, 1},
+    {AFTER_WORK, 0, SIGKILL, false},
+    {AT_THE_END, 1, SIGKILL, false},
+    {AT_ASK, 0, SIGKILL, false},
+    {HEARS_ASK, 1, SIGKILL, false},
+    {HEARS_PROMISE, 0, SIGKILL, false},
+    {HEARS_ACCEPT, 0, SIGKILL, false},
+    {BEFORE_NEXT, 1, SIGKILL, false},
+    {IN_MAKING, 0, SIGKILL, false},
+    {IN_MAKING, 1, SIGKILL, false},
+    {BEFORE_WORK, 3, SIGSTOP, false},
+    {AFTER_WORK, 0, SIGSTOP, false},
+    {AFTER_VOTE, 1, SIGSTOP, false},
+    {AT_CONCLUDE, 0, SIGSTOP, false},
+    {HEARS_PROPOSE, 1, SIGSTOP, false},
+    {HEARS_DECIDED, 1, SIGSTOP, false},
+    {HEARS_ASK, 1, SIGSTOP, false},
+    {BEFORE_NEXT, 2, SIGSTOP, false},
+    {IN_MAKING, 1, SIGSTOP, false},
+    {AT_ASK, 0, SIGSTOP, false},
+    {BEFORE_VOTE, 2, SIGKILL, true},
     {BEFORE_WORK, 1, SIGSTOP, true},
 };
 /* Of GPUs, which send nothing but what is staged. */
@@ -583,18 +567,31 @@ int main(int argc, char **argv)
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_TRACE", "0", 1);
     job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (argc > 3 && strcmp(argv[2], "soak") == 0) {
+    bool cuts = argc > 2 && strncmp(argv[2], "cut", 3) == 0;
+    if (cuts && !network_make()) {
+        puts("SKIPPED: may not make a network namespace");
+        return 77;
+    }
+    if (argc > 3 && (cuts || strcmp(argv[2], "soak") == 0)) {
         for (uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 10) : 1; faults < atoi(argv[3]); seed++, count++)
-            wrong += !run_random(seed * 1000, &faults);
-        printf("%d runs, %d kills and stops, %d wrong\n", count, faults, wrong);
+            wrong += !run_random(seed * 1000, cuts, &faults);
+        printf("%d runs, %d kills, stops and cuts, %d wrong\n", count, faults, wrong);
+        return wrong != 0;
+    }
+    if (argc > 2 && strcmp(argv[2], "cut") == 0) {
+        wrong = !run_cut(BEFORE_WORK, 1, 2, true, 0) + !run_cut(IN_WORK, 2, 3, true, 300);
+        for (int point = BEFORE_STEP; getenv("TUTTI_TEST_FULL") && point < ISSUED; point++)
+            for (int victim = 0; victim < MEMBERS; victim++, count++)
+                wrong += !run_cut(point, victim, (victim + 1 + point % 3) % MEMBERS, victim % 2, 0);
+        printf("%d cuts, %d wrong\n", count + 2, wrong);
         return wrong != 0;
     }
     const struct run *run = gpu_wanted() ? gpu_runs : runs;
     int all = gpu_wanted() ? RUNS(gpu_runs) : RUNS(runs), first = argc > 2 ? atoi(argv[2]) : 0;
-    int quick = gpu_wanted() ? 2 : 11, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
+    int quick = gpu_wanted() ? 2 : 12, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
     for (int i = first; i < end && i < all; i++, count++)
         wrong += !run_point(run[i].point, run[i].victim, run[i].signal, run[i].units, run[i].sends,
-                            run[i].count ? run[i].count : COUNT);
+                            run[i].count ? run[i].count : COUNT, run[i].chunk);
     printf("%d runs, %d wrong\n", count, wrong);
     return wrong != 0;
 }

@@ -49,6 +49,8 @@ class Elastic:
 
     timeout: None is TUTTI_TIMEOUT. minimum: units with which the group may go on. unit and shard: where each replica
     of a model is spread over several processes, the replica's number and the part of it that this process holds.
+    chunk_bytes and chunks, on host memory: at most this number of pieces, of this number of bytes each, are under way
+    from a member to another one; both 0: as an allreduce of the communicator.
 
         group = tutti.Elastic(comm, timeout=20)
         step = group.allreduce(gradients, op="avg")
@@ -56,23 +58,25 @@ class Elastic:
             print(f"{step.units} replicas are left")"""
 
     def __init__(self, comm: Communicator, *, timeout: float | None = None, minimum: int = 1, unit: int | None = None,
-                 shard: int = 0) -> None:
+                 shard: int = 0, chunk_bytes: int = 0, chunks: int = 0) -> None:
         self.handle: c_void_p | None = None
         made = c_void_p()
-        call("elastic_init", byref(made), comm.handle, byref(_config(timeout, minimum, unit, shard, HOST)))
+        call("elastic_init", byref(made), comm.handle,
+             byref(_config(timeout, minimum, unit, shard, HOST, chunk_bytes, chunks)))
         self.handle = made
         self.device = comm.device
 
     @classmethod
     def join(cls, members: int, identity: bytes, rank: int, *, timeout: float | None = None, minimum: int = 1,
-             unit: int | None = None, shard: int = 0, device: int = HOST) -> Elastic:
+             unit: int | None = None, shard: int = 0, device: int = HOST, chunk_bytes: int = 0,
+             chunks: int = 0) -> Elastic:
         """A newcomer's group: see grow(). `members` counts all, newcomers too; `rank` is at least the number of old
         members. device: HOST, or the number of a CUDA device, if the old members have one each."""
         group = cls.__new__(cls)
         group.handle = None
         made = c_void_p()
         call("elastic_join", byref(made), members, byref(_raw_id(identity)), rank,
-             byref(_config(timeout, minimum, unit, shard, device)))
+             byref(_config(timeout, minimum, unit, shard, device, chunk_bytes, chunks)))
         group.handle = made
         group.device = device
         return group
@@ -135,7 +139,8 @@ class Elastic:
             call("elastic_end", ended)
 
 
-def _config(timeout: float | None, minimum: int, unit: int | None, shard: int, device: int) -> ElasticConfig:
+def _config(timeout: float | None, minimum: int, unit: int | None, shard: int, device: int, chunk_bytes: int,
+            chunks: int) -> ElasticConfig:
     milliseconds = 0 if timeout is None else max(1, round(timeout * 1000))
     return ElasticConfig(ctypes.sizeof(ElasticConfig), milliseconds, minimum, -1 if unit is None else unit, shard,
-                         device)
+                         device, chunk_bytes, chunks)

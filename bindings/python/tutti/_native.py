@@ -51,7 +51,7 @@ class ElasticConfig(ctypes.Structure):
     """tutti_elastic_config_t."""
 
     _fields_ = [("size", c_size_t), ("timeout_ms", c_int), ("minimum", c_int), ("unit", c_int), ("shard", c_int),
-                ("device", c_int)]
+                ("device", c_int), ("chunk_bytes", c_size_t), ("chunks", c_int)]
 
 
 class ElasticStep(ctypes.Structure):
