@@ -59,7 +59,8 @@ struct job {
     tutti_unique_id_t id;
     _Atomic bool made, over;
     int timeout_ms, units, minimum, count;
-    int whole;     /* members that do all steps, at least */
+    int whole;     /* members that do all steps, at least; */
+    bool exactly;  /* no more */
     bool compares; /* with a plain allreduce of those who are left */
     bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
     size_t chunk_bytes;
