@@ -2,15 +2,22 @@
 /* Pairs of numbers: how many zeros, then how many other bytes, which follow the pair. */
 #include "base/sparse.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #define SPARSE_RUN   255u /* what one number says at most */
 #define SPARSE_ZEROS 3u   /* this many end a run of others: a pair takes two bytes itself */
 
+/* Most bytes are zeros: eight at a time. */
 static size_t zeros_at(const unsigned char *from, size_t left)
 {
-    size_t count = 0;
-    while (count < left && count < SPARSE_RUN && !from[count])
+    size_t count = 0, most = left < SPARSE_RUN ? left : SPARSE_RUN;
+    for (uint64_t word; count + sizeof word <= most; count += sizeof word) {
+        memcpy(&word, from + count, sizeof word);
+        if (word)
+            break;
+    }
+    while (count < most && !from[count])
         count++;
     return count;
 }
