@@ -172,9 +172,14 @@ static void judge(struct findings *findings, struct member_group *group, struct 
             if (!cells[i].told)
                 judge_line(findings, group, cells, count, cells[i].to, false, median);
         }
-    for (size_t i = 0; i < count && findings->count < FINDINGS_MOST; i++)
-        if (cells[i].slow && !cells[i].told)
+    for (size_t i = 0; i < count; i++) {
+        if (!cells[i].slow || cells[i].told)
+            continue;
+        if (findings->count < FINDINGS_MOST)
             report(findings, group, FINDING_LINK, cells[i].from, &cells[i], median);
+        else
+            findings->left_out++;
+    }
 }
 
 void delays_open(struct delays *delays, const struct member_group *group)

@@ -237,10 +237,15 @@ void job_look_at_lanes(struct master_job *job, const char *name, uint64_t until)
         host->lanes = until;
 }
 
+size_t job_lanes_turns(size_t hosts)
+{
+    return (hosts + JOB_LANES_HOSTS - 1) / JOB_LANES_HOSTS;
+}
+
 bool job_wants_lanes(const struct master_job *job, const char *name, uint64_t now)
 {
     const struct job_host *host = find_host(job, name);
-    uint64_t turns = (job->count + JOB_LANES_HOSTS - 1) / JOB_LANES_HOSTS;
+    uint64_t turns = job_lanes_turns(job->count);
     bool turn = host && now % JOB_LANES_EVERY_NS < JOB_LANES_FOR_NS &&
                 now / JOB_LANES_EVERY_NS % turns == (uint64_t)(host - job->hosts) / JOB_LANES_HOSTS;
     return host && (turn || now < host->lanes || now < job->lanes);

@@ -29,6 +29,9 @@
 #define JOB_LANES_FOR_NS   (5 * NS_PER_S)
 #define JOB_LANES_HOSTS    64u
 
+/* How many turns it takes until each host has had one. */
+size_t job_lanes_turns(size_t hosts);
+
 /* Where a report came from. */
 struct job_origin {
     const char *source, *way;

@@ -261,6 +261,7 @@ static void test_lanes_have_their_turn(void **state)
         assert_int_equal(take(made(name, 1, 1, 1)), JOB_TAKEN);
     }
     /* More hosts have turns of their own: in three of them each had one, and nobody two. */
+    assert_int_equal(job_lanes_turns(job.count), 3);
     unsigned turns[2 * JOB_LANES_HOSTS + 1] = {0};
     for (unsigned t = 0; t < 3; t++) {
         unsigned at_once = 0;
@@ -348,6 +349,24 @@ static void test_hang(void **state)
     assert_int_equal(ledger.count, 0);
     assert_int_equal(ledger.total, 2);
     assert_int_equal(ledger.by_kind[FINDING_STOPPED], 2);
+}
+
+/* Findings for which one look or the ledger has no place are counted. */
+static void test_left_out(void **state)
+{
+    struct ledger ledger = {0};
+    struct told told = {0};
+    const struct ledger_events events = {&told, on_begin, on_end};
+    const struct findings none = {.left_out = 3};
+    for (uint64_t process = 1; process <= LEDGER_MOST + 2; process++) {
+        for (size_t i = 0; i < ledger.count; i++)
+            ledger.items[i].missed = 0; /* as if it were found, too */
+        update(&ledger, &told, FINDING_STOPPED, process);
+    }
+    assert_int_equal(ledger.count, LEDGER_MOST);
+    assert_int_equal(ledger.left_out, 1);
+    ledger_update(&ledger, &none, DAY, &events);
+    assert_int_equal(ledger.left_out, 3);
 }
 
 static void test_slow(void **state)
@@ -446,6 +465,7 @@ int main(void)
         CASE(test_lanes_have_their_turn),
         CASE(test_dead),
         cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_not_certain),
         cmocka_unit_test(test_slow),
         cmocka_unit_test(test_full),

@@ -36,7 +36,9 @@ static void meet(struct ledger *ledger, const struct finding *finding, uint64_t 
         verdict->missed = 0;
         return;
     }
-    if (ledger->count < LEDGER_MOST)
+    if (ledger->count == LEDGER_MOST)
+        ledger->left_out++;
+    else
         ledger->items[ledger->count++] = (struct verdict){.finding = *finding, .began = day, .found = 1};
 }
 
@@ -50,6 +52,7 @@ void ledger_update(struct ledger *ledger, const struct findings *findings, uint6
                    const struct ledger_events *events)
 {
     size_t kept = 0;
+    ledger->left_out = findings->left_out;
     for (size_t i = 0; i < ledger->count; i++)
         ledger->items[i].missed++;
     for (size_t i = 0; i < findings_faults(findings); i++)

@@ -9,7 +9,7 @@
 
 #include "diagnosis/diagnosis.h"
 
-#define LEDGER_MOST 256 /* verdicts; more findings are left out */
+#define LEDGER_MOST 256 /* verdicts: all that FINDINGS_MOST of a look leave until LEDGER_OVER looks have passed */
 #define LEDGER_SURE 2   /* looks in a row that must find a hang that is not certain */
 #define LEDGER_SLOW 3   /* looks in a row that must find what is slow */
 #define LEDGER_OVER 3   /* looks in a row that do not find it */
@@ -26,7 +26,8 @@ struct verdict {
 struct ledger {
     struct verdict items[LEDGER_MOST];
     size_t count;
-    uint64_t total; /* numbers so far */
+    size_t left_out; /* findings of the latest look that have no place */
+    uint64_t total;  /* numbers so far */
     uint64_t by_kind[FINDING_KINDS];
 };
 

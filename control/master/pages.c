@@ -28,6 +28,8 @@ static void write_text(const struct master *master, FILE *out)
                     phrase_time(master_since(day, master->ledger.items[i].began)).text);
             verdict_print(out, &master->ledger.items[i].finding);
         }
+    if (master->ledger.left_out)
+        fprintf(out, "\n%zu findings more have no place here\n", master->ledger.left_out);
     fprintf(out, "\n%-24s %9s %10s %12s  %s\n", "HOST", "PROCESSES", "HEARD", "CLOCK", "NOTES");
     for (size_t i = 0; i < master->job.count; i++) {
         const struct job_host *host = &master->job.hosts[i];
@@ -46,6 +48,10 @@ static void write_text(const struct master *master, FILE *out)
             fprintf(out, ", %" PRIu64 " lanes without a place in a black box", unrecorded.lanes);
         fputc('\n', out);
     }
+    size_t turns = job_lanes_turns(master->job.count);
+    if (turns > 1)
+        fprintf(out, "LANES: %u hosts at a time tell of theirs, each again after %s; while one seems slow, all do.\n",
+                JOB_LANES_HOSTS, phrase_time(turns * JOB_LANES_EVERY_NS).text);
     if (*master->complaint)
         fprintf(out, "Latest refusal: %s\n", master->complaint);
     fprintf(out, "CLOCK: how far a host's clock is ahead, or more: the way of a report is in it. No rule compares "

@@ -48,6 +48,8 @@ json_t *master_state(const struct master *master)
     }
     for (size_t i = 0; i < master->job.count; i++)
         json_array_append_new(hosts, host_json(&master->job.hosts[i], clock_ns()));
-    return json_pack("{s:i, s:I, s:o, s:o}", "version", 1, "total", (json_int_t)master->ledger.total, "verdicts",
-                     verdicts, "hosts", hosts);
+    json_int_t turn = (json_int_t)(JOB_LANES_EVERY_NS / NS_PER_S);
+    return json_pack("{s:i, s:I, s:o, s:I, s:I, s:o}", "version", 1, "total", (json_int_t)master->ledger.total,
+                     "verdicts", verdicts, "findings_left_out", (json_int_t)master->ledger.left_out,
+                     "lanes_each_seconds", (json_int_t)job_lanes_turns(master->job.count) * turn, "hosts", hosts);
 }
