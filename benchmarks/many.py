@@ -4,14 +4,15 @@
 tensor, pipeline and data parallel groups, reduce once on each communicator, and leave.
 
 Ranks are threads of processes with --each ranks; --hosts cuts the processes into hosts that share no memory. Prints by
-step what a process and a rank hold, send and spend. With several numbers of ranks or of --each it fits a line, and says
-what --of ranks would take, each alone in a process.
+step what a process and a rank hold, send and spend. With several numbers of ranks and of --each it fits each figure,
+and says what a rank alone in a process, of a job of --of, would have.
 
 --kill: the last rank, alone in a process, is killed. Prints when each other rank knew, and the time from there to the
 end of the first reduction without the rank. --shrink: the last rank lives, and the others leave it out.
 """
 import argparse
 import json
+import math
 import os
 import selectors
 import subprocess
@@ -24,6 +25,22 @@ STEPS = ["join", "split", "reduce", "leave"]
 BOUNDS = {"join": {"threads": 1, "most_descriptors": 20}, "split": {"threads": 1, "most_descriptors": 60},
           "reduce": {"threads": 1, "most_descriptors": 60}, "leave": {"threads": 0, "most_descriptors": 0}}
 COUNTERS = ["bootstrap_messages", "bootstrap_bytes", "messages", "lanes"]
+# What a process's figures are made of: e ranks of a process, n of the job.
+TERMS = {"": lambda e, n: 1.0, "e": lambda e, n: float(e), "n": lambda e, n: float(n), "e n": lambda e, n: 1.0 * e * n,
+         "lg n": lambda e, n: math.log2(n), "e lg n": lambda e, n: e * math.log2(n)}
+FITTED = [("kib", "memory, KiB", ["", "n", "e", "e n"]), ("threads", "threads", [""]),
+          ("descriptors", "files", ["", "lg n", "e"]), ("bootstrap_messages", "messages to meet", ["e", "e lg n"]),
+          ("bootstrap_bytes", "bytes to meet", ["e n", "e lg n"]),
+          ("messages", "messages on lanes", ["e lg n", "e", ""]), ("lanes", "lanes", ["lg n", "", "e"])]
+
+
+def stand_in(build, host, here):
+    """The environment of a process whose ranks have GPUs of the stand-in driver."""
+    folder = os.path.join(os.path.abspath(build), "emulation/cuda")
+    paths = [folder] + [path for path in [os.environ.get("LD_LIBRARY_PATH")] if path]
+    return {"TUTTI_TEST_GPU": "1", "LD_LIBRARY_PATH": ":".join(paths), "TUTTI_EMULATED_GPUS": str(here),
+            "TUTTI_EMULATED_HOST": host, "TUTTI_EMULATED_POISON": "0", "TUTTI_EMULATED_PROCESSORS": "8",
+            "TUTTI_BLOCKS": "1"}
 
 
 class Job:
@@ -35,13 +52,16 @@ class Job:
         if options.kill or options.shrink:  # the last rank has a process of its own
             first, here = blocks.pop()
             blocks += [(first, here - 1)] * (here > 1) + [(ranks - 1, 1)]
-        hosts = min(options.hosts, len(blocks))
+        hosts = len(blocks) if options.gpus else min(options.hosts, len(blocks))
         self.each = [here for _, here in blocks]
         self.processes = []
         self.words = tempfile.TemporaryFile("w+")  # thousands of ranks that fail have too much to say
         for number, (first, here) in enumerate(blocks):
             # A process that gets a thousandth of a processor may be silent for a minute.
-            env = {"TUTTI_TIMEOUT": "600s", **os.environ, "TUTTI_HOSTID": f"many{number * hosts // len(blocks)}"}
+            host = f"many{number * hosts // len(blocks)}"
+            env = {"TUTTI_TIMEOUT": "600s", **os.environ, "TUTTI_HOSTID": host}
+            if options.gpus:
+                env.update(stand_in(options.build, host, here))
             command = [os.path.join(options.build, "benchmarks/many-rank"), first, here, ranks, options.tensor,
                        options.pipeline, options.communicators]
             self.processes.append(subprocess.Popen(list(map(str, command)), env=env, stdin=subprocess.PIPE,
@@ -190,20 +210,24 @@ def fit(points, terms):
 
 
 def fits(options, rows):
-    """What the process's memory is made of, and what a rank of a job of --of ranks would hold."""
-    found = {}
-    for step in STEPS[:3]:
+    """What a process holds and does in each step, and what one would whose only rank is of a job of --of ranks."""
+    found = []
+    for step in STEPS[:3] if len({(row["each"], row["ranks"]) for row in rows}) > 1 else []:
         mine = [row for row in rows if row["step"] == step]
-        points = [((row["each"], row["ranks"]), row["kib"] * 1024) for row in mine]
-        terms = [lambda each, n: 1.0, lambda each, n: float(n)]
-        if len({each for (each, _), _ in points}) > 1:
-            terms += [lambda each, n: float(each), lambda each, n: float(each) * n]
-        got = fit(points, terms) if len(points) >= len(terms) else None
-        if not got:
-            continue
-        off = max(abs(sum(c * term(*given) for c, term in zip(got, terms)) / value - 1) for given, value in points)
-        found[step] = {"bytes": got, "worst": off, "most": max(row["ranks"] for row in mine),
-                       "of": sum(c * term(1.0, float(options.of)) for c, term in zip(got, terms))}
+        for key, name, terms in FITTED:
+            points = [((row["each"], row["ranks"]), row[key]) for row in mine if row[key] > 0]
+            names, got = list(terms), None
+            while names and not got:
+                got = fit(points, [TERMS[term] for term in names]) if len(points) >= len(names) else None
+                names = names if got else names[:-1]
+            if not got:
+                continue
+            def value(each, ranks, got=got, names=names):
+                return sum(by * TERMS[term](each, ranks) for by, term in zip(got, names))
+            found.append({"step": step, "what": name, "terms": dict(zip(names, got)),
+                          "worst": max(abs(value(*given) / seen - 1) for given, seen in points),
+                          "most": max(ranks for (_, ranks), _ in points), "of": value(1, options.of),
+                          "largest": points[-1][0], "seen": points[-1][1]})
     return found
 
 
@@ -236,12 +260,13 @@ def print_row(row):
 
 
 def print_fits(options, found):
-    names = ["", " for each rank of the job", " for each rank of the process", " for each pair of the two"]
-    for step, got in found.items():
-        parts = " + ".join(f"{c:.0f} B{name}" for c, name in zip(got["bytes"], names))
-        print(f"{step}: a process holds {parts} (at most {100 * got['worst']:.0f} % off)")
-        print(f"{step}: one rank of {options.of} in a process: {got['of'] / 2 ** 20:.1f} MiB, as far as jobs of up to "
-              f"{got['most']} ranks tell: below thousands what grows with ranks is less than what malloc rounds up")
+    if found:
+        print(f"\nWhat a process of e ranks has in a job of n, fitted to jobs of up to {found[0]['most']} ranks; how far off "
+              f"the worst is; and what a rank alone in its process would have in a job of {options.of}.")
+    for row in found:
+        parts = " + ".join(f"{by:.3g}{' ' + term if term else ''}" for term, by in row["terms"].items()
+                           if abs(by * TERMS[term](*row["largest"])) > row["seen"] / 200)
+        print(f"{row['step']:7} {row['what']:22} {parts:52} {100 * row['worst']:5.0f} % off  {row['of']:12.0f}")
 
 
 def main():
@@ -253,6 +278,8 @@ def main():
     parser.add_argument("--tensor", type=int, default=8, help="ranks of a tensor parallel group (8)")
     parser.add_argument("--pipeline", type=int, default=4, help="stages of the pipeline (4)")
     parser.add_argument("--communicators", type=int, default=4, help="of a rank, the first and its groups, 1 to 10 (4)")
+    parser.add_argument("--gpus", action="store_true", help="ranks have GPUs of the stand-in driver; processes are "
+                        "hosts, of up to 16 ranks")
     parser.add_argument("--kill", action="store_true", help="one rank is killed")
     parser.add_argument("--shrink", action="store_true", help="one rank is left out")
     parser.add_argument("--check", action="store_true", help="an error where more grows than should")
@@ -263,7 +290,7 @@ def main():
     whats = [(int(ranks), int(each)) for ranks in options.ranks.split(",") for each in options.each.split(",")]
     if options.kill or options.shrink:
         rows = [loss(options, *what) for what in whats]
-        found = {}
+        found = []
         for row in rows:
             knew = f"all knew after {row['known_seconds']:.2f} s; " if options.kill else ""
             print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s")

@@ -2,10 +2,11 @@
 /*
  * A process of a job of thousands of ranks: many.py starts it, and says in one line at a time what all its ranks do
  * next. `many-rank FIRST HERE NRANKS TP PP COMMUNICATORS`: ranks FIRST to FIRST + HERE - 1, each of which is a thread.
- * After each step it prints what the process holds, and what its ranks did: one line of JSON.
+ * After each step it prints what the process holds, and what its ranks did: one line of JSON. With TUTTI_TEST_GPU=1
+ * each rank has a GPU of the stand-in driver, whose memory the processor reads and writes, too.
  */
 #include "box.h"
-#include "tutti/tutti.h"
+#include "gpu.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -27,6 +28,7 @@ struct member {
     double at;
     tutti_comm_t comm[MOST];
     tutti_comm_t next; /* without the ranks that left */
+    float *in, *out;
     char said[512];
 };
 
@@ -60,7 +62,18 @@ static bool must(struct member *me, tutti_result_t result, const char *what)
 
 static void join(struct member *me)
 {
-    must(me, tutti_comm_init_rank(&me->comm[0], nranks, &meeting, me->rank, NULL), "join");
+    void *memory = NULL;
+    if (gpu_wanted())
+        gpu_select(me->rank - first);
+    tutti_config_t where = gpu_config();
+    if (gpu_wanted())
+        must(me, tutti_device_mem_alloc(&memory, 2 * FLOATS * sizeof(float)), "memory");
+    else
+        memory = malloc(2 * FLOATS * sizeof(float));
+    me->in = memory;
+    me->out = me->in + FLOATS;
+    must(me, memory ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR, "memory");
+    must(me, tutti_comm_init_rank(&me->comm[0], nranks, &meeting, me->rank, &where), "join");
 }
 
 /* Ranks of one colour are a group. Tensor parallel ranks are neighbours, then come the stages of the pipeline. */
@@ -97,9 +110,9 @@ static void split(struct member *me)
 
 static void sum(struct member *me, tutti_comm_t comm)
 {
-    float in[FLOATS], out[FLOATS];
+    float *in = me->in, *out = me->out;
     int size = 0;
-    for (int i = 0; i < FLOATS; i++)
+    for (int i = 0; i < FLOATS && !me->failed; i++)
         in[i] = 1;
     if (!must(me, tutti_comm_count(comm, &size), "count") ||
         !must(me, tutti_allreduce(in, out, FLOATS, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL), "allreduce") ||
@@ -125,13 +138,16 @@ static void leave(struct member *me)
     for (int i = comms - 1; i >= 0; i--)
         if (me->comm[i])
             must(me, tutti_comm_destroy(me->comm[i]), "leave");
+    if (gpu_wanted())
+        must(me, tutti_device_mem_free(me->in), "memory");
+    else
+        free(me->in);
 }
 
 /* A collective that a lost rank never enters: every rank is to hear of the loss. */
 static void learn(struct member *me)
 {
-    float in = 1, out = 0;
-    tutti_result_t result = tutti_allreduce(&in, &out, 1, TUTTI_FLOAT32, TUTTI_SUM, me->comm[0], NULL);
+    tutti_result_t result = tutti_allreduce(me->in, me->out, 1, TUTTI_FLOAT32, TUTTI_SUM, me->comm[0], NULL);
     if (result == TUTTI_SUCCESS)
         result = tutti_comm_synchronize(me->comm[0]);
     me->at = now();

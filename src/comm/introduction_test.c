@@ -222,9 +222,9 @@ static void memory_of_many_ranks(void **state)
     engine_release(engine);
 }
 
-/* ---- `introduction_test RANKS [gpus]`: what the first rank of a large job holds for ten communicators ---- */
+/* ---- `introduction_test RANKS [gpus [ports]]`: what the first rank of a large job holds for ten communicators ---- */
 
-static bool have_gpus;
+static bool have_gpus, have_ports; /* ports: adapters have numbers of their own */
 
 /* Hosts of eight ranks, in racks of 16 hosts; with GPUs also of eight adapters. */
 static void from_number(const void *context, int rank, struct roster_entry *out)
@@ -244,6 +244,7 @@ static void from_number(const void *context, int rank, struct roster_entry *out)
     for (uint32_t i = 0; i < WIRE_DEVICES && have_gpus; i++) {
         process->verbs[i] = process->tcp[0];
         memcpy(process->verbs[i].bytes, &(uint32_t){(uint32_t)host << 3 | i}, 4);
+        process->verbs[i].port = have_ports ? (uint16_t)mix64((uint64_t)rank << 3 | i) : process->tcp[0].port;
     }
     out->island = have_gpus ? mix64(host + 2) : 0;
 }
@@ -310,6 +311,7 @@ static void hold(int ranks)
 int main(int argc, char **argv)
 {
     have_gpus = argc > 2;
+    have_ports = argc > 3;
     if (argc > 1)
         return hold(atoi(argv[1])), 0;
     const struct CMUnitTest tests[] = {

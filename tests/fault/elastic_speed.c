@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST  8
+#define MOST  64
 #define AFTER 10 /* steps of the survivors */
 
 static struct job {
