@@ -261,8 +261,8 @@ def print_row(row):
 
 def print_fits(options, found):
     if found:
-        print(f"\nWhat a process of e ranks has in a job of n, fitted to jobs of up to {found[0]['most']} ranks; how far off "
-              f"the worst is; and what a rank alone in its process would have in a job of {options.of}.")
+        print(f"\nWhat a process of e ranks has in a job of n, fitted to jobs of up to {found[0]['most']} ranks; how "
+              f"far off the worst is; and what a rank alone in its process would have in a job of {options.of}.")
     for row in found:
         parts = " + ".join(f"{by:.3g}{' ' + term if term else ''}" for term, by in row["terms"].items()
                            if abs(by * TERMS[term](*row["largest"])) > row["seen"] / 200)
