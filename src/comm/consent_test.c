@@ -448,7 +448,7 @@ static const struct shape long_shapes[] = {
     {"three, and two must agree; one dies, two ask", 3, 2, EACH, false, 1, 1, 0, 2, 0, RIGHT},
     {"three, of whom two die and one stops", 3, 1, EACH, true, 1, 2, 1, 2, 0, RIGHT},
     {"four, and three must agree", 4, 3, EACH, false, 1, 1, 0, 1, 0, RIGHT},
-    {"four, and two must agree; two do not reach one another", 4, 2, EACH, false, 1, 0, 0, 1, 0, RIGHT, true},
+    {"four, and three must agree; two do not reach one another", 4, 3, EACH, false, 1, 0, 0, 1, 0, RIGHT, true},
     {"four in two units, two of one do not reach one another", 4, 1, PAIRS, false, 1, 1, 0, 1, 0, RIGHT, true},
 };
 /* Each on a small shape that shows what is wrong. */

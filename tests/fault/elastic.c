@@ -2,8 +2,8 @@
 /*
  * elastic TRANSPORT [FIRST [COUNT]]: elastic groups of four processes of which one or two are killed or stopped,
  * each at a place that is counted in the library's own calls. All who say that a step counts must say the same of the
- * step. `elastic TRANSPORT soak FAULTS SEED`: the same at random moments.
- * `elastic tcp cut`: the network between two members is cut; `elastic tcp cuts FAULTS SEED`: at random places, beside
+ * step. `elastic TRANSPORT soak FAULTS SEED [SECONDS]`: the same at random moments.
+ * `elastic tcp cut`: the network between two members is cut; `elastic tcp cuts ...`, as soak: at random places, beside
  * kills and stops. Members have a network namespace of their own, which root may make.
  * With TUTTI_TEST_GPU=1 members have GPUs of the stand-in driver.
  */
@@ -19,17 +19,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- A member ---- */
-
-/* First the marks: element i is 1 of member i. Then numbers whose sum depends on the order of adding. */
-static void fill(float *in, int member, int step)
-{
-    for (int i = 0; i < job->count; i++)
-        in[i] = i < MARKS ? (float)(i == member)
-                          : (float)(int32_t)mix64((uint64_t)step << 40 | (uint64_t)member << 32 | (uint64_t)i) * 1e-7f;
-}
 
 /* Members read one another's memory, and put nothing on a network. */
 static bool in_one_memory(void)
@@ -71,25 +64,6 @@ static void note_step(const tutti_elastic_step_t *step, const float *out, int nu
     int units = job->units ? step->members / 2 : step->members;
     told->wrong |= marks != own || step->step != (uint64_t)number || step->scale != 1.0 / units || !(own >> me & 1) ||
                    __builtin_popcount(said->set) != step->members;
-}
-
-/* What the ring gives with pieces of chunk_bytes: the sum of a block begins at the member of its number. */
-static bool is_of_ring(const float *out, unsigned set)
-{
-    static float in[MEMBERS][MOST];
-    int member[MEMBERS], members = 0;
-    bool right = true;
-    for (int i = 0; i < MEMBERS; i++)
-        if (set >> i & 1)
-            fill(in[member[members++] = i], i, STEPS);
-    for (int i = 0; i < job->count; i++) {
-        int block = i / (int)(job->chunk_bytes / sizeof *out) % members;
-        float sum = in[member[block]][i];
-        for (int j = 1; j < members; j++)
-            sum += in[member[(block + j) % members]][i];
-        right &= sum == out[i];
-    }
-    return right;
 }
 
 /* The members that are left reduce once more, by a communicator that has nothing to do with the group. */
@@ -492,6 +466,17 @@ static bool run_random(uint64_t seed, bool cuts, int *faults)
     return right;
 }
 
+/* After `seconds` no run begins; 0: there is no such time. */
+static int soak(int most, uint64_t seed, int seconds, bool cuts)
+{
+    int faults = 0, count = 0, wrong = 0;
+    time_t end = time(NULL) + seconds;
+    for (; faults < most && (!seconds || time(NULL) < end); seed++, count++)
+        wrong += !run_random(seed * 1000, cuts, &faults);
+    printf("%d runs, %d kills, stops and cuts, %d wrong\n", count, faults, wrong);
+    return wrong != 0;
+}
+
 /* ---- The runs ---- */
 
 struct run {
@@ -562,7 +547,7 @@ static const struct run gpu_runs[] = {
 
 int main(int argc, char **argv)
 {
-    int wrong = 0, faults = 0, count = 0;
+    int wrong = 0, count = 0;
     if (argc < 2)
         return 2;
     setenv("TUTTI_TRANSPORT", argv[1], 1);
@@ -574,13 +559,9 @@ int main(int argc, char **argv)
         puts("SKIPPED: may not make a network namespace");
         return 77;
     }
-    if (argc > 3 && (cuts || strcmp(argv[2], "soak") == 0)) {
-        for (uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 10) : 1; faults < atoi(argv[3]); seed++, count++)
-            wrong += !run_random(seed * 1000, cuts, &faults);
-        printf("%d runs, %d kills, stops and cuts, %d wrong\n", count, faults, wrong);
-        return wrong != 0;
-    }
-    if (argc > 2 && strcmp(argv[2], "cut") == 0) {
+    if (argc > 3 && (strcmp(argv[2], "cuts") == 0 || strcmp(argv[2], "soak") == 0))
+        return soak(atoi(argv[3]), argc > 4 ? strtoull(argv[4], NULL, 10) : 1, argc > 5 ? atoi(argv[5]) : 0, cuts);
+    if (cuts) {
         wrong = !run_cut(BEFORE_WORK, 1, 3, true, 0) + !run_cut(IN_WORK, 2, 3, true, 300);
         for (int point = BEFORE_STEP; getenv("TUTTI_TEST_FULL") && point < ISSUED; point++)
             for (int victim = 0; victim < MEMBERS; victim++, count++)

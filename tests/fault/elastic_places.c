@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places in the library's calls (the linker wraps them), and what a member has under way to each other one. */
+/* What members give, places in the library's calls (the linker wraps them), and what is under way between members. */
+#include "base/random.h"
 #include "elastic_job.h"
 
 #include <signal.h>
@@ -16,7 +17,34 @@ void nap(int ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
-/* ---- Places in the library ---- */
+/* ---- Inputs, and the sum of a ring ---- */
+
+void fill(float *in, int member, int step)
+{
+    for (int i = 0; i < job->count; i++)
+        in[i] = i < MARKS ? (float)(i == member)
+                          : (float)(int32_t)mix64((uint64_t)step << 40 | (uint64_t)member << 32 | (uint64_t)i) * 1e-7f;
+}
+
+bool is_of_ring(const float *out, unsigned set)
+{
+    static float in[MEMBERS][MOST];
+    int member[MEMBERS], members = 0;
+    bool right = true;
+    for (int i = 0; i < MEMBERS; i++)
+        if (set >> i & 1)
+            fill(in[member[members++] = i], i, STEPS);
+    for (int i = 0; i < job->count; i++) {
+        int block = i / (int)(job->chunk_bytes / sizeof *out) % members;
+        float sum = in[member[block]][i];
+        for (int j = 1; j < members; j++)
+            sum += in[member[(block + j) % members]][i];
+        right &= sum == out[i];
+    }
+    return right;
+}
+
+/* ---- Places ---- */
 
 void reach(enum point point)
 {
