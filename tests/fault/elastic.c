@@ -392,7 +392,7 @@ static bool run_cut(int point, int victim, int other, bool both, int healed_afte
     char what[100];
     snprintf(what, sizeof what, "point %d of member %d, cut off from %d%s, %d ms", point, victim, other,
              both ? "" : " in one direction", healed_after_ms);
-    new_job(3000);
+    new_job(4000);
     job->cuts = true;
     job->whole = healed_after_ms ? MEMBERS : MEMBERS - 1;
     job->exactly = true;
