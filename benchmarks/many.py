@@ -213,7 +213,7 @@ def fits(options, rows):
     """What a process holds and does in each step, and what one would whose only rank is of a job of --of ranks."""
     found = []
     for step in STEPS[:3] if len({(row["each"], row["ranks"]) for row in rows}) > 1 else []:
-        mine = [row for row in rows if row["step"] == step]
+        mine = [row for row in rows if row["step"] == step and row["processes"] > 1]  # one alone has no lanes
         for key, name, terms in FITTED:
             points = [((row["each"], row["ranks"]), row[key]) for row in mine if row[key] > 0]
             names, got = list(terms), None

@@ -9,6 +9,7 @@
 #include "gpu.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -204,6 +205,7 @@ static void tell(double begun)
     double last = 0;
     const char *said = "";
     getrusage(RUSAGE_SELF, &used);
+    malloc_trim(0); /* what was freed can be used again */
     for (int i = 0; i < here; i++) {
         last = members[i].at > last ? members[i].at : last;
         said = *said ? said : members[i].said;
