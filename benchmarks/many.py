@@ -264,7 +264,8 @@ def print_fits(options, found):
         print(f"\nWhat a process of e ranks has in a job of n, fitted to jobs of up to {found[0]['most']} ranks; how "
               f"far off the worst is; and what a rank alone in its process would have in a job of {options.of}.")
     for row in found:
-        parts = " + ".join(f"{by:.3g}{' ' + term if term else ''}" for term, by in row["terms"].items()
+        parts = " + ".join(f"{by:.{3 if abs(by) < 1000 else 4}g}{' ' + term if term else ''}"
+                           for term, by in row["terms"].items()
                            if abs(by * TERMS[term](*row["largest"])) > row["seen"] / 200)
         print(f"{row['step']:7} {row['what']:22} {parts:52} {100 * row['worst']:5.0f} % off  {row['of']:12.0f}")
 

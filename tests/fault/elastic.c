@@ -466,7 +466,7 @@ static bool run_random(uint64_t seed, bool cuts, int *faults)
     return right;
 }
 
-/* After `seconds` no run begins; 0: there is no such time. */
+/* After `seconds` no run begins; 0: runs begin at any time. */
 static int soak(int most, uint64_t seed, int seconds, bool cuts)
 {
     int faults = 0, count = 0, wrong = 0;
