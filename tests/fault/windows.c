@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `window_faults shm|tcp|verbs|gpu`: what becomes of puts, signals and waits when a rank is killed, leaves or gives up.
- * A rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or destroyed the
- * communicator, no byte of its memory changes any more, whatever its peers put. gpu: on the stand-in driver.
+ * `window_faults shm|tcp|verbs|gpu|hosts`: what becomes of puts, signals and waits when a rank is killed, leaves or
+ * gives up. A rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or
+ * destroyed the communicator, no byte of its memory changes any more, whatever its peers put. gpu: on the stand-in
+ * driver; hosts: each GPU on a host of its own.
  */
 #include "gpu.h"
 #include "tutti/tutti.h"
@@ -25,10 +26,11 @@ struct scene {
     int (*work)(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory);
     bool dies;           /* rank 1 is killed by itself, or when rank 0 is done */
     const char *timeout; /* TUTTI_TIMEOUT; NULL: none */
-    bool host;           /* on host memory alone */
+    bool together;       /* not of GPUs of two hosts: nobody sees both waits */
 };
 
 static unsigned char *local; /* SIZE bytes to put */
+static bool apart;           /* GPUs of two hosts */
 
 static void *take(void)
 {
@@ -135,7 +137,7 @@ static int leaves(int rank, tutti_comm_t parent, unsigned char *memory, bool put
         return complain(rank, "the next communicator", NULL);
     if (rank == 0)
         wrong = expect(comm, puts ? put_until_told(1, comm, window) : wait_for_one(1, comm),
-                       gpu_wanted() ? "rank 1 has left" : "rank 1 has destroyed");
+                       gpu_wanted() && !apart ? "rank 1 has left" : "rank 1 has destroyed");
     tutti_comm_destroy(comm);
     if (tutti_barrier(parent, NULL) != TUTTI_SUCCESS || tutti_comm_synchronize(parent) != TUTTI_SUCCESS)
         return complain(rank, "the parent", parent);
@@ -161,6 +163,21 @@ static int crossed(int rank, tutti_comm_t comm, tutti_window_t window, unsigned 
     (void)window;
     (void)memory;
     tutti_result_t result = rank == 0 ? wait_for_one(1, comm) : tutti_recv(&value, 1, TUTTI_INT32, 0, comm, NULL);
+    return expect(comm, result, "neither can go on");
+}
+
+/* Each waits for what the other one calls behind its own wait. Before that, each has signalled before it waited. */
+static int crossed_signals(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
+{
+    const tutti_signal_wait_t wait = {1 - rank, 0, 1};
+    (void)window;
+    (void)memory;
+    for (int round = 0; round < 20; round++)
+        if (tutti_signal(1 - rank, 0, comm, NULL) != TUTTI_SUCCESS || wait_for_one(1 - rank, comm) != TUTTI_SUCCESS)
+            return complain(rank, "a wait for what was signalled", comm);
+    tutti_result_t result = tutti_wait_signal(&wait, 1, comm, NULL);
+    if (result == TUTTI_SUCCESS)
+        result = tutti_signal(1 - rank, 0, comm, NULL);
     return expect(comm, result, "neither can go on");
 }
 
@@ -252,7 +269,8 @@ static const struct scene scenes[] = {
     {"a rank is killed that puts", killed_putting, true},
     {"a rank leaves that is waited for", left_waited_for},
     {"a rank leaves that is put to", left_put_to},
-    {"each waits for the other", crossed, .host = true},
+    {"each waits for the other", crossed, .together = true},
+    {"each waits for the other's signal", crossed_signals},
     {"a rank leaves behind a signal", left_behind_a_signal},
     {"a rank gives up that is put to", gives_up},
     {"a rank gives up that a put waits for", gives_up_awaited},
@@ -268,6 +286,8 @@ static int run(int rank, const struct scene *scene, int from, int to)
     alarm(100); /* far more than it may take */
     if (scene->timeout)
         setenv("TUTTI_TIMEOUT", scene->timeout, 1);
+    if (apart)
+        setenv("TUTTI_HOSTID", rank ? "1" : "0", 1);
     if (gpu_wanted())
         gpu_select(rank);
     const tutti_config_t config = gpu_config();
@@ -311,13 +331,14 @@ static int play(const struct scene *scene)
 int main(int argc, char **argv)
 {
     int wrong = 0;
-    if (argc == 2 && strcmp(argv[1], "gpu") == 0)
+    apart = argc == 2 && strcmp(argv[1], "hosts") == 0;
+    if (apart || (argc == 2 && strcmp(argv[1], "gpu") == 0))
         setenv("TUTTI_TEST_GPU", "1", 1);
     else if (argc == 2)
         setenv("TUTTI_TRANSPORT", argv[1], 1);
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
-        wrong += scenes[i].host && gpu_wanted() ? 0 : play(&scenes[i]);
+        wrong += scenes[i].together && apart ? 0 : play(&scenes[i]);
     return wrong != 0;
 }

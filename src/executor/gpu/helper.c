@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/news.h"
+#include "executor/gpu/crossed.h"
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gpu.h"
@@ -54,6 +55,8 @@ static uint64_t look_for_trouble(struct gpu *gpu)
     struct gpu_helper *helper = &gpu->helper;
     uint64_t then = atomic_load(&gpu->base.team->failed) ? 0 : mixing_look(gpu, &helper->mixing);
     uint64_t later = atomic_load(&gpu->base.team->failed) ? 0 : patience_look(gpu, &helper->patience);
+    if (!atomic_load(&gpu->base.team->failed))
+        then = sooner(then, crossed_look(gpu));
     then = sooner(then, wrong_watch(gpu));
     return sooner(then, later);
 }

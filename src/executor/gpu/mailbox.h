@@ -105,8 +105,15 @@ struct mailbox_step {
     uint32_t kernel;     /* the last is a kernel, which can be asked whether it waits */
     uint32_t reads;      /* ticket of its launch that no graph's goes with: it reads contributions, or they go round and
                             copy engines carry the results; 0: it has none */
-    uint32_t waits;      /* for signals: signals.c knows for which. `expects` are their ranks */
+    uint32_t waits;      /* for signals: mailbox->awaited has which. `expects` are their ranks */
     uint32_t whole;      /* 0: its call failed half way */
+    uint32_t signalled[KERNEL_RANKS]; /* this rank's calls up to this one: signals to each rank */
+};
+
+/* Signals that a rank's step waits for. */
+struct mailbox_awaited {
+    uint8_t numbers[KERNEL_RANKS]; /* bits of signals, by rank */
+    uint32_t value[KERNEL_RANKS][TUTTI_SIGNALS];
 };
 
 /* Why a rank takes part no more. */
@@ -164,6 +171,7 @@ struct mailbox {
     _Atomic uint32_t offers[KERNEL_RANKS][KERNEL_RANKS];  /* of these, the places that were ever used. Hosts alone look
                                                              at them: they are not pinned */
     struct mailbox_offer offer[KERNEL_RANKS][KERNEL_RANKS][MAILBOX_OFFERS]; /* [owner][who may map it] */
+    struct mailbox_awaited awaited[KERNEL_RANKS][MAILBOX_STEPS];            /* by rank and step */
     /* windows follow, where GPUs cannot write to one another's memory */
 };
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "device/cuda/device.h"
 #include "engine/puts.h"
+#include "executor/gpu/crossed.h"
 #include "executor/gpu/depart.h"
 #include "executor/gpu/failure.h"
 #include "executor/gpu/gone.h"
@@ -124,6 +125,7 @@ static tutti_result_t puts_raise(struct gpu *gpu, struct gpu_puts_call *call, co
 {
     struct mailbox_pair *pair = &gpu->messages.pair[gpu->rank][item->peer];
     uint32_t value = atomic_fetch_add(&pair->signalled[item->signal], 1) + 1;
+    gpu->step.signalled[item->peer]++;
     return side_add_write(gpu, &call->words, stream, &pair->raised[item->signal], value);
 }
 
@@ -148,6 +150,7 @@ static tutti_result_t puts_await(struct gpu *gpu, struct gpu_puts_call *call, co
     if (!item->length)
         return TUTTI_SUCCESS;
     uint32_t value = signals_take(gpu, item->peer, item->signal, (uint32_t)item->length);
+    crossed_expect(gpu);
     step_waits(gpu, item->peer);
     return side_add_wait(gpu, &call->words, stream, &gpu->messages.pair[item->peer][gpu->rank].raised[item->signal],
                          value);
@@ -157,7 +160,8 @@ static tutti_result_t puts_await(struct gpu *gpu, struct gpu_puts_call *call, co
 static tutti_result_t puts_carry_out(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
 {
     struct gpu_puts_call call = {.announced = 0};
-    tutti_result_t result = signals_begin(gpu);
+    tutti_result_t result = TUTTI_SUCCESS;
+    signals_begin(gpu);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = needs_peer(gpu, &items[i]);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)

@@ -7,39 +7,28 @@
  */
 #include "executor/gpu/signals.h"
 
-#include "base/error.h"
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/side.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* What a step waits for. */
-struct awaited {
-    uint8_t numbers[KERNEL_RANKS]; /* bits of signals, by rank */
-    uint32_t value[KERNEL_RANKS][TUTTI_SIGNALS];
-};
 
 _Static_assert(TUTTI_SIGNALS <= 8, "bits of signals");
 
-static struct awaited *awaited_next(const struct gpu *gpu)
+static struct mailbox_awaited *awaited_next(const struct gpu *gpu)
 {
     uint64_t issued = atomic_load_explicit(&gpu->ranks[gpu->rank].issued, memory_order_relaxed);
-    return &gpu->windows.awaited[issued % MAILBOX_STEPS];
+    return &gpu->mailbox->awaited[gpu->rank][issued % MAILBOX_STEPS];
 }
 
-tutti_result_t signals_begin(struct gpu *gpu)
+void signals_begin(struct gpu *gpu)
 {
-    if (!gpu->windows.awaited && !(gpu->windows.awaited = calloc(MAILBOX_STEPS, sizeof *gpu->windows.awaited)))
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory to wait for signals");
     memset(awaited_next(gpu)->numbers, 0, sizeof awaited_next(gpu)->numbers);
-    return TUTTI_SUCCESS;
 }
 
 uint32_t signals_take(struct gpu *gpu, int peer, uint32_t signal, uint32_t count)
 {
-    struct awaited *awaited = awaited_next(gpu);
+    struct mailbox_awaited *awaited = awaited_next(gpu);
     uint32_t value = atomic_fetch_add(&gpu->windows.taken[peer][signal], count) + count;
     awaited->numbers[peer] |= (uint8_t)(1u << signal);
     awaited->value[peer][signal] = value;
@@ -53,25 +42,39 @@ bool signals_would_come(const struct gpu *gpu, int peer, uint32_t signal, uint32
     return (int32_t)(atomic_load(&pair->signalled[signal]) - value) >= 0;
 }
 
-static bool have_come_to(const struct gpu *gpu, const struct mailbox_step *step, int peer,
-                         const _Atomic uint32_t *words)
+/* The first that has not come to what a rank's step waits for; -1: all have. */
+static int find_missing_signal(const struct gpu *gpu, int waiter, const struct mailbox_step *step, int peer,
+                               const _Atomic uint32_t *words)
 {
-    const struct awaited *awaited = &gpu->windows.awaited[step - gpu->ranks[gpu->rank].step];
-    bool all = true;
+    const struct mailbox_awaited *awaited = &gpu->mailbox->awaited[waiter][step - gpu->ranks[waiter].step];
     for (int signal = 0; signal < TUTTI_SIGNALS; signal++)
-        if (awaited->numbers[peer] >> signal & 1)
-            all = all && (int32_t)(atomic_load(&words[signal]) - awaited->value[peer][signal]) >= 0;
+        if ((awaited->numbers[peer] >> signal & 1) &&
+            (int32_t)(atomic_load(&words[signal]) - awaited->value[peer][signal]) < 0)
+            return signal;
+    return -1;
+}
+
+int signals_missing(const struct gpu *gpu, int waiter, const struct mailbox_step *step, int rank)
+{
+    return find_missing_signal(gpu, waiter, step, rank, gpu->messages.pair[rank][waiter].raised);
+}
+
+uint32_t signals_raised(const struct gpu *gpu, int rank, int waiter)
+{
+    uint32_t all = 0;
+    for (int signal = 0; signal < TUTTI_SIGNALS; signal++)
+        all += atomic_load(&gpu->messages.pair[rank][waiter].raised[signal]);
     return all;
 }
 
 bool signals_are_raised(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    return have_come_to(gpu, step, peer, gpu->messages.pair[peer][gpu->rank].raised);
+    return signals_missing(gpu, gpu->rank, step, peer) < 0;
 }
 
 bool signals_are_called(const struct gpu *gpu, const struct mailbox_step *step, int peer)
 {
-    return have_come_to(gpu, step, peer, gpu->messages.pair[peer][gpu->rank].signalled);
+    return find_missing_signal(gpu, gpu->rank, step, peer, gpu->messages.pair[peer][gpu->rank].signalled) < 0;
 }
 
 void signals_let_go(struct gpu *gpu, int peer)
@@ -79,11 +82,6 @@ void signals_let_go(struct gpu *gpu, int peer)
     struct mailbox_pair *pair = &gpu->messages.pair[peer][gpu->rank];
     for (int signal = 0; signal < TUTTI_SIGNALS; signal++)
         side_release(&pair->raised[signal], atomic_load(&gpu->windows.taken[peer][signal]));
-}
-
-void signals_close(struct gpu *gpu)
-{
-    free(gpu->windows.awaited);
 }
 
 int signals_find_putting(const struct gpu *gpu)

@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct awaited;
 struct gpu;
 struct mailbox_step;
 
@@ -24,13 +23,17 @@ struct gpu_windows {
     _Atomic bool any;                                    /* there is one, or was */
     struct opened example;                               /* memory of one, for a sentence */
     _Atomic uint32_t taken[KERNEL_RANKS][TUTTI_SIGNALS]; /* signals that calls have waited for */
-    struct awaited *awaited;                             /* by step; made when a signal is waited for first */
+    _Atomic bool waits;                                  /* some call has waited for a signal */
 };
 
 /* This rank is about to issue a step that waits for signals: none so far. */
-tutti_result_t signals_begin(struct gpu *gpu);
+void signals_begin(struct gpu *gpu);
 /* The step takes `count` of a peer's signals, which may have come. The value for which its stream waits. */
 uint32_t signals_take(struct gpu *gpu, int peer, uint32_t signal, uint32_t count);
+/* A signal of `rank` for which a step of `waiter` waits, and that is not raised; -1: there is none. How many signals a
+ * rank's stream has raised for another one. */
+int signals_missing(const struct gpu *gpu, int waiter, const struct mailbox_step *step, int rank);
+uint32_t signals_raised(const struct gpu *gpu, int rank, int waiter);
 /* Has the peer called for all that would be taken with `count` more? */
 bool signals_would_come(const struct gpu *gpu, int peer, uint32_t signal, uint32_t count);
 /* Have the signals of a rank that this rank's step waits for been raised, called for? */
@@ -38,7 +41,6 @@ bool signals_are_raised(const struct gpu *gpu, const struct mailbox_step *step, 
 bool signals_are_called(const struct gpu *gpu, const struct mailbox_step *step, int peer);
 /* Lets streams go that wait for the peer's. To be called again and again. */
 void signals_let_go(struct gpu *gpu, int peer);
-void signals_close(struct gpu *gpu);
 /* A peer whose puts or gets lie in a stream, and that may still carry them out; -1: there is none. */
 int signals_find_putting(const struct gpu *gpu);
 

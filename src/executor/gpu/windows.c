@@ -131,6 +131,5 @@ void windows_close_all(struct gpu *gpu)
         if (!window->symmetric)
             free(window);
     }
-    signals_close(gpu);
     pthread_mutex_destroy(&gpu->windows.lock);
 }
