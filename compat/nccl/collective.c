@@ -200,7 +200,8 @@ static tutti_window_t put_window(const struct ncclComm *owner, ncclWindow_t whic
         result_fail(ncclInvalidArgument,
                     "ncclPutSignal: not all ranks have mapped the window. It must be registered with "
                     "NCCL_WIN_COLL_SYMMETRIC, with one size on all ranks, and lie in one allocation of ncclMemAlloc() "
-                    "or cudaMalloc(); each rank needs a process of its own and a GPU of one host");
+                    "or cudaMalloc(); each rank needs a process of its own, and those of one host GPUs that reach one "
+                    "another");
     return window && window->owner == owner ? window->window : NULL;
 }
 

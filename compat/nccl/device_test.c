@@ -10,6 +10,8 @@
 #include <string.h>
 
 ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value);
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t ncclCommResume(ncclComm_t comm);
 
 static void test_answers(void **state)
 {
@@ -18,8 +20,6 @@ static void test_answers(void **state)
         int device = -1;
         good(ncclCommCuDevice(rank[i].comm, &device));
         assert_int_equal(device, i);
-        good(ncclCommMemStats(rank[i].comm, 0, &total));
-        assert_int_equal(total, 0);
         good(ncclCommMemStats(rank[i].comm, 3, &total));
         assert_true(total > 0);
     }
@@ -216,6 +216,68 @@ static void test_devices_by_list(void **state)
     }
 }
 
+static uint64_t statistic(int which, ncclComm_t comm)
+{
+    uint64_t value = 0;
+    good(ncclCommMemStats(comm, which, &value));
+    return value;
+}
+
+static void sum_on(ncclComm_t *comms)
+{
+    fill();
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclAllReduce(rank[i].send, rank[i].recv, COUNT, ncclFloat, ncclSum, comms[i], rank[i].stream));
+    good(ncclGroupEnd());
+    check_sum(1);
+}
+
+/* All ranks of this thread rest and wake together, in groups. Nothing of the GPUs is held meanwhile, and another
+ * communicator works on. */
+static void test_suspended(void **state)
+{
+    ncclComm_t comms[MOST];
+    good(ncclCommInitAll(comms, n, NULL));
+    fails(ncclCommSuspend(comms[0], 0), ncclInvalidArgument);
+    fails(ncclCommResume(comms[0]), ncclInvalidUsage);
+    for (int times = 0; times < 3; times++) {
+        sum_on(comms);
+        uint64_t held = statistic(3, comms[0]);
+        assert_true(held > 0 && statistic(0, comms[0]) == held && statistic(1, comms[0]) == 0);
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++)
+            good(ncclCommSuspend(comms[i], 1));
+        good(ncclGroupEnd());
+        for (int i = 0; i < n; i++)
+            assert_true(statistic(1, comms[i]) == 1 && statistic(3, comms[i]) == 0);
+        assert_true(statistic(0, comms[0]) == held && statistic(2, comms[0]) == 0);
+        fails(ncclAllReduce(rank[0].send, rank[0].recv, COUNT, ncclFloat, ncclSum, comms[0], rank[0].stream),
+              ncclInvalidUsage);
+        said("suspended");
+        sum_on((ncclComm_t[MOST]){rank[0].comm, rank[1].comm, rank[2].comm, rank[3].comm});
+        if (times == 2)
+            break;
+        good(ncclGroupStart());
+        for (int i = 0; i < n; i++)
+            good(ncclCommResume(comms[i]));
+        good(ncclGroupEnd());
+    }
+    for (int i = 0; i < n; i++)
+        good(ncclCommDestroy(comms[i]));
+}
+
+/* Graphs hold addresses of what would be freed. */
+static void test_suspended_with_graphs(void **state)
+{
+    good(ncclGroupStart());
+    for (int i = 0; i < n; i++)
+        good(ncclCommSuspend(rank[i].comm, 1));
+    fails(ncclGroupEnd(), ncclInvalidUsage);
+    said("CUDA graphs");
+    test_allreduce(state);
+}
+
 /* A driver's call fails for one of the ranks: the group's end says so, the others hear of it, and nothing waits for
  * ever. */
 static void test_failing_groups(void **state)
@@ -258,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_change_of_stream),
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_long_broadcasts),
+        cmocka_unit_test(test_suspended),
+        cmocka_unit_test(test_suspended_with_graphs),
         cmocka_unit_test(test_device_scalar),
         cmocka_unit_test(test_registration_in_group),
         cmocka_unit_test(test_split_in_group),

@@ -8,11 +8,12 @@
 #include "nccl/names.h"
 #include "nccl/result.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_REVOKE, NOTE_WINDOW, NOTE_FINALIZE, NOTE_DESTROY };
+enum note_kind { NOTE_TOUCHED, NOTE_MADE, NOTE_REVOKE, NOTE_WINDOW, NOTE_REST, NOTE_FINALIZE, NOTE_DESTROY };
 
 struct note {
     enum note_kind kind;
@@ -98,6 +99,14 @@ ncclResult_t group_revoke_later(struct ncclComm *handle, group_end_fn end)
     return result;
 }
 
+ncclResult_t group_rest_later(struct ncclComm *handle, group_end_fn end)
+{
+    ncclResult_t result = add((struct note){.kind = NOTE_REST, .handle = handle, .end = end});
+    if (result == ncclSuccess)
+        handle_hold(handle);
+    return result;
+}
+
 ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle, group_end_fn end)
 {
     return add(
@@ -163,6 +172,52 @@ static ncclResult_t settle(enum note_kind kind, bool issued, ncclResult_t result
     return result;
 }
 
+struct resting {
+    const struct note *note;
+    pthread_t thread;
+    bool started;
+    ncclResult_t result;
+    char sentence[RESULT_SENTENCE];
+};
+
+static void *rest_one(void *argument)
+{
+    struct resting *resting = argument;
+    resting->result = resting->note->end(resting->note->handle);
+    result_keep(resting->sentence);
+    return NULL;
+}
+
+/* Each waits for the others, which may be ranks of this very thread. */
+static ncclResult_t settle_resting(bool issued, ncclResult_t result)
+{
+    size_t count = 0;
+    bool good = issued && (result == ncclSuccess || result == ncclInProgress);
+    struct resting *all = good ? calloc(group.count + 1, sizeof *all) : NULL;
+    for (size_t i = 0; i < group.count; i++)
+        if (group.notes[i].kind == NOTE_REST && all)
+            all[count++].note = &group.notes[i];
+    for (size_t i = 1; i < count; i++)
+        all[i].started = pthread_create(&all[i].thread, NULL, rest_one, &all[i]) == 0;
+    for (size_t i = 0; i < count; i++)
+        if (!all[i].started)
+            rest_one(&all[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].started)
+            pthread_join(all[i].thread, NULL);
+        if (all[i].result != ncclSuccess && worse(result, all[i].result) != result)
+            result_restore(all[i].sentence);
+        result = worse(result, all[i].result);
+    }
+    if (good && !all)
+        result = result_fail(ncclSystemError, "no memory for a group of %zu calls", group.count);
+    free(all);
+    for (size_t i = 0; i < group.count; i++)
+        if (group.notes[i].kind == NOTE_REST)
+            handle_leave(group.notes[i].handle);
+    return result;
+}
+
 static void leave_touched(void)
 {
     for (size_t i = 0; i < group.count; i++)
@@ -183,6 +238,7 @@ static ncclResult_t end_outermost(bool drop, ncclResult_t error)
     result = settle(NOTE_TOUCHED, issued, result);
     leave_touched();
     result = settle(NOTE_WINDOW, issued, result);
+    result = settle_resting(issued, result);
     result = settle(NOTE_FINALIZE, issued, result);
     result = settle(NOTE_DESTROY, issued, result);
     if (group.notes != group.few)
@@ -218,15 +274,17 @@ ncclResult_t ncclGroupEnd(void)
 }
 TWIN(ncclGroupEnd);
 
-/* tutti has no estimate to give: the group is dropped, as asked, and the time stays undefined. */
+/* The group is dropped, as asked. The time is in microseconds. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
     ncclResult_t result = ncclSuccess;
+    double seconds = 0;
     if (!info || info->size < sizeof *info || info->magic != 0x74685283u)
         result = result_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: set simInfo from NCCL_SIM_INFO_INITIALIZER");
+    bool told = result == ncclSuccess && group.depth && tutti_group_estimate(&seconds) == TUTTI_SUCCESS;
     ncclResult_t ended = end(true);
     if (result == ncclSuccess && ended == ncclSuccess)
-        info->estimatedTime = NCCL_UNDEF_FLOAT;
+        info->estimatedTime = told ? (float)(seconds * 1e6) : NCCL_UNDEF_FLOAT;
     return result == ncclSuccess ? ended : result;
 }
 TWIN(ncclGroupSimulateEnd);

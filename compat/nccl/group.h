@@ -20,6 +20,8 @@ ncclResult_t group_window(struct ncclComm *owner, struct ncclComm *window, ncclW
 enum group_ending { GROUP_FINALIZE, GROUP_DESTROY };
 /* Carried out after all that the group holds. */
 ncclResult_t group_end_later(enum group_ending how, struct ncclComm *handle, group_end_fn end);
+/* Done with all others of its kind at the same time, each in a thread of its own. */
+ncclResult_t group_rest_later(struct ncclComm *handle, group_end_fn end);
 ncclResult_t group_revoke_later(struct ncclComm *handle, group_end_fn end);
 
 #endif

@@ -21,6 +21,8 @@ struct ncclComm {
     int blocking;
     bool host;
     _Atomic bool revoked;
+    _Atomic bool suspended;
+    size_t given_back;  /* bytes of the device, when it was suspended */
     bool aborted;       /* but not waited for */
     ncclResult_t ended; /* what the abort has returned */
     uint64_t group;     /* the last group that noted it */

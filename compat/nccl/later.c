@@ -28,10 +28,6 @@ REFUSE(ncclGetLsaMultimemDevicePointer, NO_KERNELS);
 REFUSE(ncclGetMultimemDevicePointer, NO_KERNELS);
 REFUSE(ncclGetPeerDevicePointer, NO_KERNELS);
 
-#define NO_REST "tutti keeps too little device memory for a communicator to be worth suspending; destroy it instead"
-REFUSE(ncclCommSuspend, NO_REST);
-REFUSE(ncclCommResume, NO_REST);
-
 REFUSE(ncclSetEncryption, "tutti does not encrypt its connections");
 
 #define NO_PARAMETERS "tutti's settings are environment variables; `tutti env` lists them"

@@ -22,6 +22,8 @@ int ncclLLA2ACalcSlots(int elements, int bytes);
 void ncclParamDumpAll(void);
 
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t which, void **pointer);
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t ncclCommResume(ncclComm_t comm);
 ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value);
 
 ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,

@@ -158,24 +158,6 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t which, void **point
 }
 TWIN(ncclWinGetUserPtr);
 
-/* Which of the four numbers of 2.29.7: what could be suspended, whether it is, what could not, all. Nothing can here.
- */
-ncclResult_t ncclCommMemStats(ncclComm_t comm, int which, uint64_t *value)
-{
-    struct ncclComm *handle;
-    size_t bytes = 0;
-    if (which < 0 || which > 3 || !value)
-        return result_fail(ncclInvalidArgument, "ncclCommMemStats: stat is %d, value %p", which, (void *)value);
-    ncclResult_t result = enter_made(comm, &handle);
-    if (result != ncclSuccess)
-        return result;
-    result = result_of(place_memory(handle->comm, handle->host, &bytes), handle->comm);
-    *value = which < 2 ? 0 : bytes;
-    handle_leave(handle);
-    return result;
-}
-TWIN(ncclCommMemStats);
-
 /* ---- Operators ---- */
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,

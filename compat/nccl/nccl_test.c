@@ -235,7 +235,14 @@ static void test_simulate(void **state)
         good(ncclAllReduce(from[rank], to[rank], COUNT, ncclFloat, ncclSum, comms[rank], NULL));
     good(ncclGroupSimulateEnd(&info));
     assert_float_equal(to[0][0], -1, 0);
-    assert_float_equal(info.estimatedTime, NCCL_UNDEF_FLOAT, 0);
+    float few = info.estimatedTime;
+    good(ncclGroupStart());
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int times = 0; times < 3; times++)
+            good(ncclAllReduce(from[rank], to[rank], COUNT, ncclFloat, ncclSum, comms[rank], NULL));
+    good(ncclGroupSimulateEnd(&info));
+    assert_true(few > 0 && few < 1e6f);
+    assert_float_equal(info.estimatedTime, 3 * few, few / 1000); /* one behind another, ranks at the same time */
     good(ncclGroupStart());
     info.magic = 1;
     fails(ncclGroupSimulateEnd(&info), ncclInvalidArgument);

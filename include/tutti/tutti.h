@@ -230,6 +230,15 @@ TUTTI_API tutti_result_t tutti_comm_device(tutti_comm_t comm, int *device);
 /* Bytes that the communicator holds at this moment, its children not counted. Either pointer may be NULL. */
 TUTTI_API tutti_result_t tutti_comm_memory(tutti_comm_t comm, size_t *device_bytes, size_t *host_bytes);
 
+/* Collective, and waits for all that was issued: gives back what the communicator holds of its GPU's memory, and what
+ * its GPUs share on the host. Until tutti_comm_resume() all calls on it are refused, but to ask after it, to abort and
+ * to destroy it. No rank suspends it where one cannot: TUTTI_INVALID_USAGE names what it has, windows, symmetric memory
+ * or calls that a CUDA graph holds. Other communicators work on. Memory of a process that computes or communicates at
+ * that moment is freed in its next pause. */
+TUTTI_API tutti_result_t tutti_comm_suspend(tutti_comm_t comm);
+/* Collective, and waits: takes the memory again. Where that fails the communicator has failed on all ranks. */
+TUTTI_API tutti_result_t tutti_comm_resume(tutti_comm_t comm);
+
 /* Waits until everything issued on `comm`, on any stream, is done. Returns the communicator's error if some of it
  * failed, or if nothing was issued since the last time and the communicator has failed. */
 TUTTI_API tutti_result_t tutti_comm_synchronize(tutti_comm_t comm);
@@ -528,16 +537,18 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
 /* ---- Windows ---- */
 /*
  * A window is memory of each rank that the others put into and get from without a call of that rank's. Communicators on
- * host memory have windows, and those on up to 8 GPUs of one host that reach one another's memory; others return
- * TUTTI_INVALID_USAGE. What one rank asks of one other rank is done in the order of the calls. So a signal is
- * there when the data of all puts before it are. Puts may overtake one another. A put or a signal says nothing of its
- * arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In a
- * group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
+ * host memory have windows, and those on GPUs, but for up to 8 GPUs of one host that do not reach one another's memory:
+ * these return TUTTI_INVALID_USAGE. What one rank asks of one other rank is done in the order of the calls. So a signal
+ * is there when the data of all puts before it are. Puts may overtake one another. A put or a signal says nothing of
+ * its arrival: a flush does. A rank may read what was put into its memory when it has waited for a signal behind it. In
+ * a group puts, gets, signals and flushes come before the other calls, and waits for signals behind them.
  *
  * On GPUs all of these calls lie in CUDA streams, and return at once. They follow the communicator's other operations.
  * A window lies whole in one allocation of the rank's GPU that peers can map (of tutti_device_mem_alloc() or
  * cudaMalloc()), and `local` is memory of that GPU. A wait is for 2147483647 signals at most. The calls cannot be
- * captured in CUDA graphs: TUTTI_INVALID_USAGE.
+ * captured in CUDA graphs: TUTTI_INVALID_USAGE. GPUs that share no memory, as those of several hosts, have signals from
+ * the communicator's first window on. Threads of the library carry their data: wait for the stream, not inside a call
+ * of the driver that holds up other threads' calls.
  */
 #define TUTTI_SIGNALS 8 /* counted apart, from each rank to each other one: 0 to 7 */
 
@@ -590,6 +601,10 @@ TUTTI_API tutti_result_t tutti_window_flush(int peer, tutti_window_t window, tut
  * inside makes the end return it, and nothing of the group is issued. */
 TUTTI_API tutti_result_t tutti_group_start(void);
 TUTTI_API tutti_result_t tutti_group_end(void);
+/* *seconds: how long the calls so far would take that the open group of this thread keeps, by a model of latency and
+ * bandwidth. A rough number: 5 us and 300 GB/s between GPUs of a host, 0.5 us and 10 GB/s between processes, 20 us and
+ * 1 GB/s between hosts. What makes communicators counts as 0. */
+TUTTI_API tutti_result_t tutti_group_estimate(double *seconds);
 /* Drops what the open group of this thread keeps, and what comes into it: its outermost end issues nothing and fails.
  * Communicators that it was to make are NULL then. */
 TUTTI_API tutti_result_t tutti_group_cancel(void);

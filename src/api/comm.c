@@ -184,7 +184,7 @@ static tutti_result_t can_shrink(tutti_comm_t comm)
     if (result != TUTTI_SUCCESS)
         return result;
     int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-    if (state == COMM_MAKING)
+    if (state == COMM_MAKING || state == COMM_SUSPENDED)
         return comm_refuse(comm);
     return state == COMM_READY ? TUTTI_SUCCESS
                                : error_set(TUTTI_INVALID_USAGE, "the communicator was never made, or was finalized");
@@ -252,6 +252,33 @@ tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tutti_unique
     if (comm)
         settings.executor.device = comm->settings.executor.device; /* a rank stays where it is */
     return group_init(&settings, grown);
+}
+
+/* ---- Rest ---- */
+
+static tutti_result_t may_rest(tutti_comm_t comm, const char *what)
+{
+    tutti_result_t result = no_group(what);
+    return result == TUTTI_SUCCESS ? comm_check(comm) : result;
+}
+
+tutti_result_t tutti_comm_suspend(tutti_comm_t comm)
+{
+    tutti_result_t result = may_rest(comm, "tutti_comm_suspend()");
+    if (result == TUTTI_SUCCESS)
+        result = comm_usable(comm);
+    return result == TUTTI_SUCCESS ? comm_suspend(comm) : result;
+}
+
+tutti_result_t tutti_comm_resume(tutti_comm_t comm)
+{
+    tutti_result_t result = may_rest(comm, "tutti_comm_resume()");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_SUSPENDED)
+        return comm_resume(comm);
+    result = comm_usable(comm);
+    return result == TUTTI_SUCCESS ? error_set(TUTTI_INVALID_USAGE, "the communicator is not suspended") : result;
 }
 
 /* ---- Ending ---- */

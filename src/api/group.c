@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "engine/estimate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,6 +412,52 @@ static __attribute__((noinline)) tutti_result_t end_entries(void)
 tutti_result_t tutti_group_start(void)
 {
     group_front.depth++;
+    return TUTTI_SUCCESS;
+}
+
+static double price_entry(const struct entry *entry)
+{
+    bool devices = comm_device(entry->comm) != TUTTI_HOST;
+    const struct team *team = entry->comm->team;
+    switch (entry->kind) {
+    case ENTRY_COLLECTIVE:
+        return team_estimate(team, devices, &entry->call);
+    case ENTRY_P2P:
+        return team_estimate_message(team, devices, entry->item.peer, entry->item.count * type_size(entry->item.type));
+    case ENTRY_WINDOW:
+        return team_estimate_message(team, devices, entry->window.peer,
+                                     entry->window.call == WINDOW_WAIT ? 0 : entry->window.length);
+    default:
+        return 0; /* it is about to be made */
+    }
+}
+
+/* Calls of one communicator follow one another, those of several go at the same time. */
+static double price_communicator(size_t first)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < group.count; i++) {
+        bool own = group.entry[i].comm == group.entry[first].comm;
+        if (own && i < first)
+            return 0; /* counted there */
+        seconds += own ? price_entry(&group.entry[i]) : 0;
+    }
+    return seconds;
+}
+
+tutti_result_t tutti_group_estimate(double *seconds)
+{
+    if (!group_front.depth)
+        return error_set(TUTTI_INVALID_USAGE, "tutti_group_estimate() without tutti_group_start()");
+    if (!seconds)
+        return group_note(error_set(TUTTI_INVALID_ARGUMENT, "seconds is NULL"));
+    if (group_front.count)
+        group_spread();
+    *seconds = 0;
+    for (size_t i = 0; i < group.count; i++) {
+        double own = price_communicator(i);
+        *seconds = own > *seconds ? own : *seconds;
+    }
     return TUTTI_SUCCESS;
 }
 

@@ -40,6 +40,10 @@ tutti_result_t comm_refuse(tutti_comm_t comm)
         return comm->executor->ops.goes_on(comm->executor) ? TUTTI_SUCCESS : team_report(comm->team);
     case COMM_MAKING:
         return error_note(TUTTI_IN_PROGRESS, "the communicator is still being made; ask tutti_comm_get_async_error()");
+    case COMM_SUSPENDED:
+        return atomic_load(&comm->team->failed)
+                   ? team_report(comm->team)
+                   : error_set(TUTTI_INVALID_USAGE, "the communicator is suspended; call tutti_comm_resume() first");
     case COMM_FINALIZED:
         return error_set(TUTTI_INVALID_USAGE, "the communicator was finalized; only tutti_comm_destroy() is left");
     default:
@@ -96,6 +100,7 @@ tutti_result_t comm_new(const struct comm_settings *settings, struct tutti_comm 
     comm->settings = *settings;
     atomic_store(&comm->state, COMM_MAKING);
     pthread_mutex_init(&comm->joining, NULL);
+    pthread_rwlock_init(&comm->executing, NULL);
     tutti_result_t result = engine_acquire(&comm->engine);
     if (result == TUTTI_SUCCESS && settings->grows)
         result = grow_claim(comm);
@@ -125,6 +130,7 @@ void comm_free(struct tutti_comm *comm)
     roots_settle();
     engine_release(comm->engine);
     pthread_mutex_destroy(&comm->joining);
+    pthread_rwlock_destroy(&comm->executing);
     comm->magic = 0;
     free(comm);
     error_restore(&saved);
@@ -161,14 +167,18 @@ tutti_result_t comm_wait(struct tutti_comm *comm, bool end)
 void comm_memory(struct tutti_comm *comm, size_t *device_bytes, size_t *host_bytes)
 {
     *device_bytes = *host_bytes = 0;
+    pthread_rwlock_rdlock(&comm->executing);
     if (comm->executor)
         comm->executor->ops.memory(comm->executor, device_bytes, host_bytes);
+    pthread_rwlock_unlock(&comm->executing);
     *host_bytes += team_memory(comm->team);
 }
 
 tutti_result_t comm_failure(struct tutti_comm *comm)
 {
+    pthread_rwlock_rdlock(&comm->executing);
     comm->executor->ops.hear(comm->executor);
+    pthread_rwlock_unlock(&comm->executing);
     return team_report(comm->team);
 }
 
@@ -218,6 +228,19 @@ static void abort_making(struct tutti_comm *comm)
     pthread_mutex_unlock(&comm->joining);
 }
 
+/* Waits until nothing of the user's is touched any more. */
+static tutti_result_t end_aborted(struct tutti_comm *comm)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    pthread_rwlock_rdlock(&comm->executing);
+    if (comm->executor) {
+        comm->executor->ops.wait(comm->executor);
+        result = comm->executor->ops.settle(comm->executor);
+    }
+    pthread_rwlock_unlock(&comm->executing);
+    return result;
+}
+
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
     atomic_store(&comm->abort, true);
@@ -227,7 +250,9 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (atomic_load(&comm->growing))
         meeting_stop(&comm->meeting);
     struct team *team = atomic_load(&comm->to_fail);
+    pthread_rwlock_rdlock(&comm->executing);
     bool leaves = atomic_load(&comm->state) == COMM_READY && comm->executor->ops.give_up(comm->executor);
+    pthread_rwlock_unlock(&comm->executing);
     if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
         if (!atomic_load(&team->failed))
             fail_by_abort(team);
@@ -246,8 +271,5 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
-    if (!comm->executor)
-        return TUTTI_SUCCESS;
-    comm->executor->ops.wait(comm->executor);
-    return comm->executor->ops.settle(comm->executor);
+    return end_aborted(comm);
 }

@@ -16,7 +16,7 @@
 #define COMM_NAME_BYTES 48
 #define COMM_PREMULS    64 /* living pre-multiplied sums of one communicator */
 
-enum comm_state { COMM_MAKING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
+enum comm_state { COMM_MAKING, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_SUSPENDED };
 
 struct premul {
     bool used;
@@ -50,7 +50,8 @@ struct tutti_comm {
     struct engine *engine;
     struct team *team;              /* NULL until made */
     _Atomic(struct team *) to_fail; /* the same when it is whole: for an abort while the rest is made */
-    struct executor *executor;      /* of users' calls; NULL until made */
+    struct executor *executor;      /* of users' calls; NULL until made; the team's own while it is suspended */
+    pthread_rwlock_t executing;     /* written while `executor` changes, read by threads beside calls */
     struct choice_table *choices;
     struct meeting meeting;              /* of those who shrink it, or grow it */
     _Atomic int growing;                 /* enum comm_growing: one that grows out of it is being made */
@@ -130,12 +131,18 @@ void roots_settle(void);
 
 /* share.c: what the ranks of one host share: shared memory of the team, and an executor for its GPUs */
 tutti_result_t share_all(struct tutti_comm *comm);
+/* Collective: the executor anew, after the communicator was suspended. Where that fails the team has failed. */
+tutti_result_t share_executor(struct tutti_comm *comm, struct executor **out);
 /* An arena for a part of the communicator, where all its ranks can share memory. Its members call this together, when
  * all have it. */
 tutti_result_t share_part(struct tutti_comm *comm, struct team *part);
 /* Closes what came for this rank and it never took, for its joining failed. What came for other ranks of this process
  * stays. */
 void share_forget(struct team *team);
+
+/* rest.c: gives back what the communicator holds of its device, and takes it again. Collective, and both wait. */
+tutti_result_t comm_suspend(struct tutti_comm *comm);
+tutti_result_t comm_resume(struct tutti_comm *comm);
 
 /* Users' calls, as engine/executor.h has them. */
 static inline bool comm_prepares(const struct tutti_comm *comm)

@@ -262,7 +262,8 @@ static tutti_result_t open_near(struct team *team, const struct executor_kind *k
     return result;
 }
 
-static tutti_result_t open_kind(struct sharing *sharing, const struct executor_kind *kind, struct team *near)
+static tutti_result_t open_kind(struct sharing *sharing, const struct executor_kind *kind, struct team *near,
+                                struct executor **out)
 {
     struct tutti_comm *comm = sharing->comm;
     struct sharing by_host = {.comm = comm, .team = near, .deadline = sharing->deadline};
@@ -271,8 +272,7 @@ static tutti_result_t open_kind(struct sharing *sharing, const struct executor_k
     if (kind->create_shared)
         result = comm_share_share(near ? &by_host : sharing, MAILBOX, kind->create_shared, &fd);
     if (result == TUTTI_SUCCESS)
-        result =
-            kind->open(&(struct executor_members){comm->team, near}, &comm->settings.executor, fd, &comm->executor);
+        result = kind->open(&(struct executor_members){comm->team, near}, &comm->settings.executor, fd, out);
     else if (near)
         close_near(near);
     if (fd >= 0)
@@ -281,7 +281,7 @@ static tutti_result_t open_kind(struct sharing *sharing, const struct executor_k
 }
 
 /* By the first kind that takes these ranks. */
-static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
+static tutti_result_t open_on_device(struct sharing *sharing, bool shared, struct executor **out)
 {
     struct team *team = sharing->team;
     for (const struct executor_kind *const *kind = executor_kinds; *kind; kind++) {
@@ -293,15 +293,29 @@ static tutti_result_t open_on_device(struct sharing *sharing, bool shared)
         if (result != TUTTI_SUCCESS)
             return result;
         if (near || takes)
-            return open_kind(sharing, *kind, near);
+            return open_kind(sharing, *kind, near, out);
     }
     return error_set(TUTTI_INTERNAL_ERROR, "no kind of executor takes %d ranks", team->nranks);
 }
 
+static bool is_on_device(const struct tutti_comm *comm)
+{
+    return comm->settings.executor.device != TUTTI_HOST && !comm->settings.on_host;
+}
+
+tutti_result_t share_executor(struct tutti_comm *comm, struct executor **out)
+{
+    struct sharing sharing = {
+        .comm = comm, .team = comm->team, .deadline = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT))};
+    tutti_result_t result = is_on_device(comm) ? open_on_device(&sharing, possible(comm->team), out) : TUTTI_SUCCESS;
+    if (result != TUTTI_SUCCESS)
+        return team_fail(comm->team, result, comm->team->rank, error_last()); /* others wait for this rank */
+    return comm_agree(comm->team, TUTTI_SUCCESS);
+}
+
 tutti_result_t share_all(struct tutti_comm *comm)
 {
-    bool shared = possible(comm->team),
-         on_device = comm->settings.executor.device != TUTTI_HOST && !comm->settings.on_host;
+    bool shared = possible(comm->team), on_device = is_on_device(comm);
     struct sharing sharing = {.comm = comm, .team = comm->team, .deadline = comm->settings.deadline};
     tutti_result_t result = shared ? share_arena(&sharing) : TUTTI_SUCCESS;
     if (result == TUTTI_SUCCESS)
@@ -309,7 +323,7 @@ tutti_result_t share_all(struct tutti_comm *comm)
     if (!on_device)
         comm->executor = &comm->team->host;
     if (result == TUTTI_SUCCESS && on_device)
-        result = open_on_device(&sharing, shared);
+        result = open_on_device(&sharing, shared, &comm->executor);
     /* A rank that cannot share fails the team instead of coming here. */
     return result == TUTTI_SUCCESS && (shared || on_device) ? comm_agree(comm->team, TUTTI_SUCCESS) : result;
 }

@@ -42,17 +42,22 @@ static bool is_bounded(const struct team *team, const struct call *call)
            team_vector_bytes(team, call) > bound->bytes * (size_t)bound->pieces / 2;
 }
 
-static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
+const struct algorithm *team_algorithm(const struct team *team, const struct call *call)
 {
+    if (is_bounded(team, call)) /* a rank sends to one rank, a piece of each slice at a time */
+        return algorithm_find(COLL_ALLREDUCE, "ring", 4);
     const struct levels *levels = levels_between_hosts(team->levels);
     bool alike = levels && levels_hosts(levels)->least == levels_hosts(levels)->most;
     uint32_t capabilities = (team->shared ? CHOICE_SHARED : 0) | (levels ? CHOICE_HOSTS : 0) |
                             (alike ? CHOICE_ALIKE : 0) | (levels_of_schedules(team->levels) ? CHOICE_FAR : 0);
-    route->algorithm =
-        choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities, team->class);
+    return choice_pick(team->choices, call->coll, team->nranks, team_vector_bytes(team, call), capabilities,
+                       team->class);
+}
+
+static tutti_result_t find_route(struct team *team, const struct call *call, struct route *route)
+{
+    route->algorithm = team_algorithm(team, call);
     route->bounded = is_bounded(team, call);
-    if (route->bounded) /* a rank sends to one rank, a piece of each slice at a time */
-        route->algorithm = algorithm_find(COLL_ALLREDUCE, "ring", 4);
     route->kind = kind_of(team, route->algorithm, call);
     route->signature = signature(call);
     route->plan = NULL;

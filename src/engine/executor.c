@@ -157,6 +157,12 @@ static bool no_goes_on(struct executor *executor)
     return false;
 }
 
+static const char *no_keeps(const struct executor *executor)
+{
+    (void)executor;
+    return NULL;
+}
+
 static void no_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
 {
     (void)executor;
@@ -189,6 +195,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .hear = ops->hear ? ops->hear : nothing,
                 .goes_on = ops->goes_on ? ops->goes_on : no_goes_on,
                 .end_calls = ops->end_calls ? ops->end_calls : nothing,
+                .keeps = ops->keeps ? ops->keeps : no_keeps,
                 .memory = ops->memory ? ops->memory : no_memory,
                 .close = ops->close ? ops->close : nothing},
         .device = device,

@@ -149,6 +149,9 @@ struct executor_ops {
      */
     void (*end_calls)(struct executor *executor);
 
+    /* What of the user's would end with the executor, such as windows; NULL: nothing. Default: nothing. */
+    const char *(*keeps)(const struct executor *executor);
+
     /* Bytes that the executor holds. Default: none. */
     void (*memory)(struct executor *executor, size_t *device_bytes, size_t *host_bytes);
 
@@ -220,6 +223,8 @@ struct executor_devices {
     tutti_result_t (*copy)(int device, void *to, const void *from, size_t size, tutti_stream_t stream);
     /* An error for a stream that is being captured: what is issued there does not run, and cannot be waited for. */
     tutti_result_t (*runs)(int device, tutti_stream_t stream);
+    /* Frees what closed executors have left on that device, if nothing is under way. */
+    void (*sweep)(int device);
     /* Waits for all that is on the stream. */
     tutti_result_t (*drain)(int device, tutti_stream_t stream);
 };

@@ -9,6 +9,7 @@
 #include "executor/gpu/memory.h"
 #include "executor/islands/executor.h"
 #include "executor/staged/executor.h"
+#include "executor/stream/later.h"
 #include "wire/rank.h"
 
 const struct executor_kind *const executor_kinds[] = {&executor_gpu, &executor_islands, &executor_staged, NULL};
@@ -36,4 +37,5 @@ const struct executor_devices executor_devices = {.most_blocks = KERNEL_STRIPES,
                                                   .keep_no_more = gpu_memory_keep_no_more,
                                                   .copy = gpu_memory_copy,
                                                   .runs = gpu_memory_runs,
+                                                  .sweep = later_sweep_device,
                                                   .drain = gpu_memory_drain};

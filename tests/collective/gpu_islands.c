@@ -81,6 +81,11 @@ static void count_bytes(void)
 {
     size_t size = (size_t)nranks / HOSTS, block = WORDS / (size_t)nranks;
     bool near_root = (size_t)rank < size;
+    size_t device = 1, host;
+    OK(tutti_comm_suspend(comm));
+    OK(tutti_comm_memory(comm, &device, &host));
+    require(device == 0, "nothing is held of the device");
+    OK(tutti_comm_resume(comm));
     count_rails();
     OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
     require_staged("alltoall", 2 * ((size_t)nranks - size) * block);

@@ -165,6 +165,18 @@ static void make_other_stream(void)
     other = (tutti_stream_t)made;
 }
 
+/* Rests, and works on as before. */
+static void rest(void)
+{
+    size_t device = 1, host;
+    OK(tutti_comm_suspend(comm));
+    OK(tutti_comm_memory(comm, &device, &host));
+    require(device == 0, "nothing is held of the device");
+    require(tutti_barrier(comm, other) == TUTTI_INVALID_USAGE && strstr(tutti_get_last_error(comm), "suspended"),
+            "a call on what is suspended");
+    OK(tutti_comm_resume(comm));
+}
+
 static void wait_everywhere(void)
 {
     make_memory();
@@ -177,6 +189,8 @@ static void wait_everywhere(void)
             pass_on(words, round, stream);
         }
         pile_up(round);
+        if (round == 0)
+            rest();
     }
     DONE(cu->StreamDestroy((CUstream)other));
     free(in_here);

@@ -154,6 +154,19 @@ static void gpu_executor_hear(struct executor *executor)
     gpu_hear_failure(gpu_of(executor));
 }
 
+static const char *gpu_executor_keeps(const struct executor *executor)
+{
+    struct gpu *gpu = gpu_of((struct executor *)(uintptr_t)executor);
+    pthread_mutex_lock(&gpu->windows.lock);
+    bool windows = !list_empty(&gpu->windows.all);
+    pthread_mutex_unlock(&gpu->windows.lock);
+    bool graphs = atomic_load(&gpu->base.tickets.captured);
+    return windows                                  ? "windows"
+           : atomic_load(&gpu->symmetric.count) > 0 ? "symmetric memory"
+           : graphs                                 ? "calls in CUDA graphs"
+                                                    : NULL;
+}
+
 static void memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
 {
     ledger_sums(stream_base_of(executor), device_bytes, host_bytes);
@@ -185,6 +198,7 @@ static const struct executor_ops gpu_ops = {.name = "gpu",
                                             .wait_given_up = wait_given_up,
                                             .settle = settle,
                                             .hear = gpu_executor_hear,
+                                            .keeps = gpu_executor_keeps,
                                             .memory = memory,
                                             .close = close_gpu};
 

@@ -184,6 +184,13 @@ static void islands_end_calls(struct executor *executor)
 
 /* ---- Life ---- */
 
+static const char *islands_keeps(const struct executor *executor)
+{
+    const struct islands *islands = islands_of((struct executor *)(uintptr_t)executor);
+    const char *kept = islands->island->ops.keeps(islands->island);
+    return kept ? kept : islands->net->ops.keeps(islands->net);
+}
+
 static void islands_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
 {
     struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
@@ -255,6 +262,7 @@ static const struct executor_ops islands_ops = {.name = "islands",
                                                 .settle = islands_settle,
                                                 .hear = islands_hear,
                                                 .end_calls = islands_end_calls,
+                                                .keeps = islands_keeps,
                                                 .memory = islands_memory,
                                                 .close = islands_close};
 

@@ -263,7 +263,8 @@ static tutti_result_t channel_open_team(struct channel *channel, const struct wi
     const struct team *whole = channel->staged->base.team;
     char name[32];
     size_t more = (size_t)channel->staged->channels - 1;
-    uint64_t id = mix64(whole->id + (uint64_t)channel->index);
+    uint64_t id = mix64(mix64(whole->id + (uint64_t)channel->index) +
+                        atomic_load_explicit(&whole->seq, memory_order_relaxed)); /* another one each time */
     for (int rank = 0; rank < whole->nranks; rank++)
         mates[rank] = all[(size_t)rank * more + (size_t)channel->index - 1];
     snprintf(name, sizeof name, "staged-%04x-%d", (unsigned)(whole->id & 0xffff), channel->index);

@@ -167,6 +167,11 @@ static tutti_result_t staged_wait(struct executor *executor)
     return failure == TUTTI_SUCCESS ? result : failure;
 }
 
+static const char *staged_keeps(const struct executor *executor)
+{
+    return list_empty(&staged_of((struct executor *)(uintptr_t)executor)->recipes) ? NULL : "calls in CUDA graphs";
+}
+
 static void staged_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
 {
     ledger_sums(stream_base_of(executor), device_bytes, host_bytes);
@@ -235,6 +240,7 @@ static const struct executor_ops staged_ops = {.name = "staged",
                                                .give_up = staged_give_up,
                                                .goes_on = staged_goes_on,
                                                .end_calls = staged_end_calls,
+                                               .keeps = staged_keeps,
                                                .memory = staged_memory,
                                                .close = staged_close};
 

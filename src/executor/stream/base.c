@@ -7,6 +7,7 @@
 #include "engine/workers.h"
 #include "executor/stream/beside.h"
 #include "executor/stream/graphs.h"
+#include "executor/stream/ledger.h"
 
 tutti_result_t base_open(struct stream_base *base, struct team *team, int ordinal, const struct stream_ops *ops)
 {
@@ -46,6 +47,7 @@ tutti_result_t base_load(struct stream_base *base)
 
 void base_close(struct stream_base *base)
 {
+    ledger_end(base);
     if (base->device) {
         cuda_enter(base->device);
         beside_end(base, base->graphs.sounded);

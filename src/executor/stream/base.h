@@ -42,6 +42,7 @@ struct stream_base {
     CUevent mark;                     /* where a stream stood */
     struct list idle;                 /* in the process's list of what may be under way */
     size_t memory[WIRE_MEMORY_COUNT]; /* what it holds */
+    size_t team_memory;               /* and its team, as the black box was told */
 };
 
 /* The GPU and its context. Then, where that went well: kernels, events, and a stream of its own. base_close() comes

@@ -92,6 +92,11 @@ void later_sweep(const struct stream_base *base)
     sweep(base->device->ordinal, false);
 }
 
+void later_sweep_device(int device)
+{
+    sweep(device, true);
+}
+
 bool later_leave(struct later *later, const struct stream_base *base)
 {
     if (cuda_device_acquire(base->device->ordinal, &later->device) != TUTTI_SUCCESS)

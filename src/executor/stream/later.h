@@ -28,6 +28,8 @@ struct later {
 bool later_leave(struct later *later, const struct stream_base *base);
 /* A call on that executor: is it the time? */
 void later_sweep(const struct stream_base *base);
+/* A communicator of that device rests: is it the time? */
+void later_sweep_device(int device);
 /* All that is left, under the lock of their list. */
 void later_each(void (*visit)(struct later *later));
 

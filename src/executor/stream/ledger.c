@@ -9,12 +9,25 @@
 
 #include <string.h>
 
-void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes)
+static struct trace_comm *ledger_box(const struct stream_base *base)
 {
     const struct team *team = base->team;
+    return (team->whole ? team->whole : team)->trace;
+}
+
+void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes)
+{
     base->memory[row] += bytes;
-    trace_comm_memory((team->whole ? team->whole : team)->trace, row,
-                      bytes + (row == WIRE_MEMORY_TABLES ? team_memory(team) : 0));
+    if (row == WIRE_MEMORY_TABLES)
+        bytes += base->team_memory = team_memory(base->team);
+    trace_comm_memory(ledger_box(base), row, bytes);
+}
+
+void ledger_end(struct stream_base *base)
+{
+    base->memory[WIRE_MEMORY_TABLES] += base->team_memory;
+    for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
+        trace_comm_memory(ledger_box(base), (enum wire_memory)row, -(uint64_t)base->memory[row]);
 }
 
 void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_bytes)

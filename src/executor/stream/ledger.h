@@ -11,6 +11,8 @@ struct stream_base;
 
 /* The executor holds `bytes` bytes more. Of TABLES once: the team's come on top. */
 void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes);
+/* The executor ends, and holds nothing any more. */
+void ledger_end(struct stream_base *base);
 /* Of all rows. */
 void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_bytes);
 
