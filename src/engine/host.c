@@ -37,7 +37,7 @@ static bool host_goes_on(struct executor *executor)
 
 static tutti_result_t host_window_open(struct executor *executor, void *buffer, size_t size, tutti_window_t *out)
 {
-    return window_open((struct team *)executor, buffer, size, out);
+    return window_open((struct team *)executor, buffer, size, TUTTI_SUCCESS, out);
 }
 
 static tutti_result_t host_window_close(struct executor *executor, tutti_window_t window)

@@ -48,6 +48,7 @@ struct team {
     struct calls calls;          /* under the lock */
     _Atomic bool ending;         /* this rank makes no more calls: it waits for the end of those made */
     bool one_process;            /* all ranks live in this process */
+    bool ends_alone;             /* a part: a member may end it before others */
     bool untold;                 /* another team has written this one's failure to the log */
     _Atomic bool crowded;        /* more ranks than processors here: yield, do not spin */
     const struct roster *roster; /* what members have said, maybe among others: a child has its parent's */

@@ -279,7 +279,7 @@ void team_close(struct team *team)
     atomic_fetch_sub(&team->engine->team_count, 1);
     if (!has_sibling(team)) /* another rank of this process may still ask for what has come */
         link_forget_comm(team->engine->links, team->id);
-    if (!team->whole) /* its members end it together */
+    if (!team->whole || team->ends_alone) /* members of other parts end them together */
         calls_keep(team);
     lock_release(&team->engine->lock);
     team_open_release(team);

@@ -38,7 +38,8 @@ static void window_learn(struct tutti_window *window, const struct window_told *
 {
     const struct team *team = window->team;
     for (int rank = 0; rank < team->nranks; rank++) {
-        bool here = team_is_here(team, rank), same_host = team->process[rank]->host == team->process[team->rank]->host;
+        bool here = windows_are_host(team) ? team_is_here(team, rank) : rank == team->rank;
+        bool same_host = team->process[rank]->host == team->process[team->rank]->host;
         window->peer[rank] = (struct window_peer){.size = told[rank].size,
                                                   .address = here ? (char *)(uintptr_t)told[rank].address : NULL,
                                                   .region = same_host ? told[rank].region : 0,
@@ -50,7 +51,8 @@ static tutti_result_t window_tell(struct tutti_window *window, struct window_tol
 {
     struct team *team = window->team;
     struct window_told mine = {.size = window->size, .address = (uintptr_t)window->base};
-    if (!window->size || !region_find(window->base, window->size, &mine.region, &mine.offset))
+    if (!window->size || !windows_are_host(team) ||
+        !region_find(window->base, window->size, &mine.region, &mine.offset))
         mine.region = 0;
     if (mine.region) {
         lock_take(&team->engine->lock);
@@ -63,14 +65,16 @@ static tutti_result_t window_tell(struct tutti_window *window, struct window_tol
     return result;
 }
 
-tutti_result_t window_open(struct team *team, void *buffer, size_t size, struct tutti_window **out)
+tutti_result_t window_open(struct team *team, void *buffer, size_t size, tutti_result_t mine, struct tutti_window **out)
 {
     struct tutti_window *window = NULL;
     struct window_told *all = calloc((size_t)team->nranks, sizeof *all);
     uint32_t number = atomic_load(&team->seq); /* of collectives: the same on all ranks, and not met again */
     *out = NULL;
-    tutti_result_t result = all ? window_enlist(team, number, buffer, size, &window)
-                                : error_set(TUTTI_SYSTEM_ERROR, "no memory for a window of %d ranks", team->nranks);
+    tutti_result_t result = mine;
+    if (result == TUTTI_SUCCESS)
+        result = all ? window_enlist(team, number, buffer, size, &window)
+                     : error_set(TUTTI_SYSTEM_ERROR, "no memory for a window of %d ranks", team->nranks);
     result = all_can(team, result);
     if (result == TUTTI_SUCCESS)
         result = window_tell(window, all);

@@ -6,8 +6,10 @@
 #include "engine/team.h"
 #include "engine/windows.h"
 
-/* Collective, and they wait. window_close: after a failure for nobody. */
-tutti_result_t window_open(struct team *team, void *buffer, size_t size, struct tutti_window **out);
+/* Collective, and they wait. mine: whether this rank can, as the caller has found out; an error has its sentence.
+ * window_close: after a failure for nobody. */
+tutti_result_t window_open(struct team *team, void *buffer, size_t size, tutti_result_t mine,
+                           struct tutti_window **out);
 tutti_result_t window_close(struct team *team, struct tutti_window *window);
 
 /* Where this process reaches a rank's memory, NULL if it does not. */

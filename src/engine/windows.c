@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/known.h"
+#include "base/poller.h"
 #include "base/random.h"
 #include "engine/failure.h"
 #include "engine/links.h"
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum request_stage { REQUEST_READY, REQUEST_STARVES, REQUEST_MOVES, REQUEST_ON_LINK };
+
 /* A request of a rank. */
 struct window_request {
     struct list node; /* in windows->asked[from], then in windows->answers */
@@ -24,11 +27,16 @@ struct window_request {
     int from;
     struct wire_window what;
     struct link *link;
-    bool pending; /* the link has it */
+    enum request_stage stage; /* what it waits for: a slot, the store, the link */
+    uint64_t at;              /* where its bytes lie in the window */
+    void *slot;               /* of the store; NULL: none */
+    struct list starving;     /* in the store's list */
+    struct window_move move;
     union {
         struct link_recv recv;
         struct link_send send;
     };
+    char data[]; /* of a short put to a store */
 };
 
 static struct windows *windows_of(const struct team *team)
@@ -80,6 +88,22 @@ struct windows *engine_windows(struct team *team)
     return windows;
 }
 
+bool windows_keep_in(struct team *team, struct window_store *store)
+{
+    lock_take(&team->engine->lock);
+    struct windows *windows = engine_windows(team);
+    if (windows)
+        windows->store = store;
+    lock_release(&team->engine->lock);
+    return windows != NULL;
+}
+
+bool windows_are_host(const struct team *team)
+{
+    const struct windows *windows = windows_of(team);
+    return !windows || !windows->store;
+}
+
 size_t windows_memory(const struct team *team)
 {
     const struct windows *windows = windows_of(team);
@@ -94,7 +118,7 @@ tutti_result_t window_enlist(struct team *team, uint32_t number, void *buffer, s
     struct windows *windows = window ? engine_windows(team) : NULL;
     if (windows) {
         *window = (struct tutti_window){.team = team, .number = number, .base = buffer, .size = size};
-        window->known = size ? known_add(buffer, size) : 0;
+        window->known = size && !windows->store ? known_add(buffer, size) : 0;
         list_push(&windows->all, &window->node);
     }
     lock_release(&team->engine->lock);
@@ -124,7 +148,7 @@ bool windows_have(const struct team *team, const struct tutti_window *window)
     const struct windows *windows = windows_of(team);
     if (!windows)
         return false;
-    list_each(node, &windows->all) if (list_entry(node, struct tutti_window, node) == window) return true;
+    list_each(node, &windows->all) if (!window || list_entry(node, struct tutti_window, node) == window) return true;
     return false;
 }
 
@@ -153,9 +177,9 @@ struct wire_call windows_call(uint64_t length)
     return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, TUTTI_UINT8, 7, (uint32_t)mix64(length)), -1, length};
 }
 
-static struct window_request *request_new(struct team *team, int from, const struct wire_window *what)
+static struct window_request *request_new(struct team *team, int from, const struct wire_window *what, size_t data)
 {
-    struct window_request *request = malloc(sizeof *request);
+    struct window_request *request = malloc(sizeof *request + data);
     if (!request) {
         team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for what is asked of a window");
         return NULL;
@@ -165,13 +189,16 @@ static struct window_request *request_new(struct team *team, int from, const str
     request->from = from;
     request->what = *what;
     request->link = NULL;
-    request->pending = false;
+    request->stage = REQUEST_READY;
+    request->slot = NULL;
+    list_init(&request->starving);
     return request;
 }
 
 static void request_free(struct window_request *request)
 {
     list_remove(&request->node);
+    list_remove(&request->starving);
     free(request);
 }
 
@@ -194,32 +221,83 @@ static struct tutti_window *find_window(const struct windows *windows, uint32_t 
     return NULL;
 }
 
+/* ---- By a store: payloads lie in slots between the link and the window ---- */
+
+static void slot_granted(struct window_request *request);
+
+static void slot_want(struct window_store *store, struct window_request *request)
+{
+    request->stage = REQUEST_STARVES;
+    if (!store->free) {
+        list_push(&store->starving, &request->starving);
+        return;
+    }
+    request->slot = store->slots[--store->free];
+    slot_granted(request);
+}
+
+static void slot_return(struct window_store *store, struct window_request *request)
+{
+    if (!request->slot)
+        return;
+    store->slots[store->free++] = request->slot;
+    request->slot = NULL;
+    struct list *next = list_pop(&store->starving);
+    if (next) {
+        list_init(next);
+        slot_want(store, list_entry(next, struct window_request, starving));
+    }
+}
+
+static void store_move(struct window_store *store, struct window_request *request, void *host, bool out)
+{
+    request->stage = REQUEST_MOVES;
+    request->move =
+        (struct window_move){.host = host, .device = request->at, .bytes = request->what.length, .out = out};
+    store->move(store, &request->move);
+}
+
+/* ---- Answers ---- */
+
 static void answered(struct link_send *send, tutti_result_t result)
 {
     (void)result; /* a peer that is lost asks for nothing more */
-    request_free(container_of(send, struct window_request, send));
+    struct window_request *request = container_of(send, struct window_request, send);
+    if (request->slot)
+        slot_return(windows_of(request->team)->store, request);
+    request_free(request);
+}
+
+static void send_answer(struct window_request *request, void *from)
+{
+    struct team *team = request->team;
+    const struct wire_window *what = &request->what;
+    request->send = (struct link_send){.tag = windows_tag(team, team->rank, request->from, what->number, WIRE_TAG_GET),
+                                       .call = windows_call(what->length),
+                                       .place = place_host(from),
+                                       .class = PATH_PROMPT,
+                                       .length = what->length,
+                                       .done = answered};
+    request->stage = REQUEST_ON_LINK;
+    link_send(request->link, &request->send);
 }
 
 /* The bytes of a window, or none of a flush. */
 static void answer(struct windows *windows, struct window_request *request)
 {
-    struct team *team = request->team;
     const struct wire_window *what = &request->what;
     const struct tutti_window *window = what->length ? find_window(windows, what->window) : NULL;
-    tutti_result_t result = team_link(team, request->from, &request->link);
+    tutti_result_t result = team_link(request->team, request->from, &request->link);
     if (result != TUTTI_SUCCESS || (what->length && !window)) { /* it was there when this was asked */
         request_free(request);
         return;
     }
-    request->send = (struct link_send){.tag = windows_tag(team, team->rank, request->from, what->number, WIRE_TAG_GET),
-                                       .call = windows_call(what->length),
-                                       .place = place_host(window ? window->base + what->offset : NULL),
-                                       .class = PATH_PROMPT,
-                                       .length = what->length,
-                                       .done = answered};
-    request->pending = true;
     list_push(&windows->answers, &request->node);
-    link_send(request->link, &request->send);
+    request->at = window ? (uintptr_t)window->base + what->offset : 0;
+    if (window && windows->store)
+        slot_want(windows->store, request);
+    else
+        send_answer(request, (void *)(uintptr_t)request->at);
 }
 
 /* Does what has come to its turn. */
@@ -228,7 +306,7 @@ static void retire(struct windows *windows, int from)
     struct list *asked = &windows->asked[from];
     while (!windows->stopped && !list_empty(asked)) {
         struct window_request *request = list_entry(asked->next, struct window_request, node);
-        if (request->pending)
+        if (request->stage != REQUEST_READY)
             return;
         if (request->what.what == WIRE_WINDOW_GET) {
             list_remove(&request->node);
@@ -245,26 +323,27 @@ static void put_landed(struct link_recv *recv, tutti_result_t result)
 {
     struct window_request *request = container_of(recv, struct window_request, recv);
     struct team *team = request->team;
+    struct windows *windows = windows_of(team);
     if (result == TUTTI_REMOTE_ERROR) {
         request->link = NULL;
+        if (windows->store)
+            slot_return(windows->store, request);
         return;
     }
-    request->pending = false;
+    request->stage = REQUEST_READY;
     if (result != TUTTI_SUCCESS)
         team_fail(team, result, result == TUTTI_INVALID_ARGUMENT ? team->rank : request->from, error_last());
+    else if (windows->store)
+        store_move(windows->store, request, request->slot, false);
     else
-        retire(windows_of(team), request->from);
+        retire(windows, request->from);
 }
 
-static void take_payload(struct windows *windows, struct window_request *request, char *to)
+static void take_payload(struct window_request *request, void *to)
 {
     struct team *team = request->team;
     const struct wire_window *what = &request->what;
-    tutti_result_t result = team_link(team, request->from, &request->link);
-    list_push(&windows->asked[request->from], &request->node);
-    request->pending = true;
-    if (result != TUTTI_SUCCESS)
-        return; /* it is lost */
+    request->stage = REQUEST_ON_LINK;
     request->recv = (struct link_recv){.tag = windows_tag(team, request->from, team->rank, what->number, WIRE_TAG_PUT),
                                        .call = windows_call(what->length),
                                        .place = place_host(to),
@@ -272,6 +351,55 @@ static void take_payload(struct windows *windows, struct window_request *request
                                        .length = what->length,
                                        .done = put_landed};
     link_recv(request->link, &request->recv);
+}
+
+static void slot_granted(struct window_request *request)
+{
+    if (request->what.what == WIRE_WINDOW_GET)
+        store_move(windows_of(request->team)->store, request, request->slot, true);
+    else
+        take_payload(request, request->slot);
+}
+
+/* A put whose payload comes by the link. */
+static void queue_payload(struct windows *windows, struct window_request *request)
+{
+    tutti_result_t result = team_link(request->team, request->from, &request->link);
+    list_push(&windows->asked[request->from], &request->node);
+    request->stage = REQUEST_ON_LINK;
+    if (result != TUTTI_SUCCESS)
+        request->link = NULL; /* it is lost */
+    else if (windows->store)
+        slot_want(windows->store, request);
+    else
+        take_payload(request, (void *)(uintptr_t)request->at);
+}
+
+static void end_move(struct windows *windows, struct window_move *move)
+{
+    struct window_request *request = container_of(move, struct window_request, move);
+    if (move->result != TUTTI_SUCCESS) {
+        team_fail(request->team, move->result, request->team->rank, move->sentence);
+        return;
+    }
+    if (move->out) {
+        send_answer(request, request->slot);
+        return;
+    }
+    request->stage = REQUEST_READY;
+    slot_return(windows->store, request);
+    retire(windows, request->from);
+}
+
+void windows_moved(struct team *team)
+{
+    struct window_move *move;
+    lock_take(&team->engine->lock);
+    struct windows *windows = windows_of(team);
+    while ((move = windows->store->moved(windows->store)))
+        end_move(windows, move);
+    lock_release(&team->engine->lock);
+    poller_wake(team->engine->poller); /* what was sent, and whoever waits for a signal */
 }
 
 /* ---- What is asked ---- */
@@ -304,13 +432,23 @@ static const char *check(const struct windows *windows, const struct wire_window
         return "the window does not exist, or was closed";
     if (*window && (what->offset > (*window)->size || what->length > (*window)->size - what->offset))
         return "the window is smaller";
+    if (moves && windows->store && what->length > windows->store->piece)
+        return "a part of it is longer than a slot";
     return NULL;
+}
+
+/* Into a store, in order. */
+static void store_short(struct windows *windows, struct window_request *request, const void *data)
+{
+    memcpy(request->data, data, request->what.length);
+    list_push(&windows->asked[request->from], &request->node);
+    store_move(windows->store, request, request->data, false);
 }
 
 /* Takes a request, in order behind what the rank has asked before. */
 static void queue_up(struct windows *windows, struct team *team, int from, const struct wire_window *what)
 {
-    struct window_request *request = request_new(team, from, what);
+    struct window_request *request = request_new(team, from, what, 0);
     if (request)
         list_push(&windows->asked[from], &request->node);
     retire(windows, from);
@@ -329,10 +467,14 @@ void windows_hear(struct team *team, int from, const struct wire_window *what, c
     }
     if (windows->stopped)
         return;
-    if (what->what == WIRE_WINDOW_PUT && what->length && !bytes) {
-        struct window_request *request = request_new(team, from, what);
+    if (what->what == WIRE_WINDOW_PUT && what->length && (!bytes || windows->store)) {
+        struct window_request *request = request_new(team, from, what, bytes);
         if (request)
-            take_payload(windows, request, window->base + what->offset);
+            request->at = (uintptr_t)window->base + what->offset;
+        if (request && bytes)
+            store_short(windows, request, data);
+        else if (request)
+            queue_payload(windows, request);
         return;
     }
     if (bytes)
@@ -367,7 +509,7 @@ static void drop_asked(struct list *asked)
 {
     while (!list_empty(asked)) {
         struct window_request *request = list_entry(asked->next, struct window_request, node);
-        if (request->pending && request->link)
+        if (request->stage == REQUEST_ON_LINK && request->link)
             link_cancel_recv(request->link, &request->recv);
         request_free(request);
     }
@@ -377,9 +519,18 @@ static void drop_answers(struct list *answers)
 {
     while (!list_empty(answers)) {
         struct window_request *request = list_entry(answers->next, struct window_request, node);
-        link_cancel_send(request->link, &request->send);
+        if (request->stage == REQUEST_ON_LINK)
+            link_cancel_send(request->link, &request->send);
         request_free(request);
     }
+}
+
+/* Nothing gets a slot any more. */
+static void stop_store(struct window_store *store)
+{
+    while (list_pop(&store->starving))
+        continue;
+    store->stop(store);
 }
 
 void engine_windows_stop(struct team *team)
@@ -388,6 +539,8 @@ void engine_windows_stop(struct team *team)
     if (!windows || windows->stopped)
         return;
     windows->stopped = true;
+    if (windows->store)
+        stop_store(windows->store);
     for (int rank = 0; rank < team->nranks; rank++)
         drop_asked(&windows->asked[rank]);
     drop_answers(&windows->answers);

@@ -24,7 +24,8 @@
 static _Thread_local int rank, ranks;
 static _Thread_local tutti_comm_t comm;
 static bool resets, shared;
-static _Atomic int broken; /* connections */
+static _Thread_local bool apart; /* GPUs of several hosts */
+static _Atomic int broken;       /* connections */
 
 static void fail(const char *what)
 {
@@ -195,6 +196,16 @@ static void counts(void)
     done("counts");
 }
 
+/* GPUs of several hosts have no signals before there is a window. */
+static void refused(void)
+{
+    const tutti_signal_wait_t wait = {rank, 0, 1};
+    if (tutti_signal(rank, 0, comm, NULL) != TUTTI_INVALID_USAGE ||
+        tutti_wait_signal(&wait, 1, comm, NULL) != TUTTI_INVALID_USAGE ||
+        !strstr(tutti_get_last_error(NULL), "tutti_window_register()"))
+        fail("signals without a window");
+}
+
 /* A get sees what this rank has put before; a flush says that it is there. */
 static void gets(struct piece *piece)
 {
@@ -357,7 +368,11 @@ static void work(void)
 {
     must(tutti_comm_rank(comm, &rank), "rank");
     must(tutti_comm_count(comm, &ranks), "count");
-    counts(); /* before there is any window */
+    apart = gpu_wanted() && getenv("TUTTI_HOSTID");
+    if (apart)
+        refused();
+    else
+        counts(); /* before there is any window */
     for (int turn = 0; turn < 2; turn++) {
         struct piece piece = make(turn);
         ring(&piece);
@@ -365,7 +380,7 @@ static void work(void)
         counts();
         gets(&piece);
         groups(&piece);
-        addresses(&piece, (turn && shared) || gpu_wanted());
+        addresses(&piece, (turn && shared) || (gpu_wanted() && !apart));
         soak(&piece);
         unmake(&piece, turn);
         sizes();

@@ -18,6 +18,7 @@
 #define STEPS   200
 #define SENDS   8
 #define LONGEST 4096
+#define PIECE   (LONGEST / 2)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,6 +38,10 @@ struct sent {
 
 struct world {
     struct input in;
+    bool stored; /* the windows are a store's */
+    struct window_store store;
+    char *slots; /* as the allocator guards them */
+    struct list moves, moved;
     struct team *team;
     struct tutti_window *window[WINDOWS];
     unsigned char *memory[WINDOWS];
@@ -63,6 +68,57 @@ static uint64_t number(struct input *in)
     return which < 4 * sizeof edges / sizeof *edges ? edges[which / 4] : which * 16u + byte(in);
 }
 
+/* ---- A store, which moves when it is told ---- */
+
+static void take_move(struct window_store *store, struct window_move *move)
+{
+    list_push(&container_of(store, struct world, store)->moves, &move->node);
+}
+
+static struct window_move *next_moved(struct window_store *store)
+{
+    struct list *node = list_pop(&container_of(store, struct world, store)->moved);
+    return node ? list_entry(node, struct window_move, node) : NULL;
+}
+
+static void stop_moving(struct window_store *store)
+{
+    struct world *w = container_of(store, struct world, store);
+    while (list_pop(&w->moves) || list_pop(&w->moved))
+        continue;
+}
+
+static void store_world(struct world *w)
+{
+    w->store = (struct window_store){
+        .piece = PIECE, .free = STORE_SLOTS, .move = take_move, .moved = next_moved, .stop = stop_moving};
+    w->slots = malloc(STORE_SLOTS * PIECE);
+    if (!w->slots || !windows_keep_in(w->team, &w->store))
+        abort();
+    for (int i = 0; i < STORE_SLOTS; i++)
+        w->store.slots[i] = w->slots + (size_t)i * PIECE;
+    list_init(&w->store.starving);
+    list_init(&w->moves);
+    list_init(&w->moved);
+}
+
+static void move_some(struct world *w)
+{
+    for (int count = byte(&w->in) % 4; w->stored && count && !list_empty(&w->moves); count--) {
+        struct window_move *move = list_entry(list_pop(&w->moves), struct window_move, node);
+        char *device = (char *)(uintptr_t)move->device;
+        memcpy(move->out ? move->host : device, move->out ? device : move->host, move->bytes);
+        move->result = byte(&w->in) == 77 ? TUTTI_DEVICE_ERROR : TUTTI_SUCCESS;
+        list_push(&w->moved, &move->node);
+    }
+    lock_release(&engine->lock);
+    if (w->stored)
+        windows_moved(w->team);
+    lock_take(&engine->lock);
+}
+
+/* ---- The world ---- */
+
 static void world_open(struct world *w)
 {
     struct wire_process process[2];
@@ -71,6 +127,8 @@ static void world_open(struct world *w)
     const struct team_config config = {.id = 77, .rank = 0, .nranks = 2, .members.processes = process, .untold = true};
     if (team_open(engine, &config, &w->team) != TUTTI_SUCCESS)
         abort();
+    if (w->stored)
+        store_world(w);
     for (size_t i = 0; i < WINDOWS; i++) {
         w->memory[i] = malloc(sizes[i] + 2 * GUARD);
         if (!w->memory[i])
@@ -139,6 +197,7 @@ static void world_close(struct world *w)
     team_close(w->team); /* with its windows */
     for (size_t i = 0; i < WINDOWS; i++)
         free(w->memory[i]);
+    free(w->slots);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -153,14 +212,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct world w = {.in = {data, size}};
+    struct world w = {.in = {data, size}, .stored = size && data[size - 1] % 2};
     world_open(&w);
     lock_take(&engine->lock);
     for (int i = 0; i < STEPS && w.in.left && !atomic_load(&w.team->failed); i++) {
-        if (byte(&w.in) % 3)
+        uint8_t what = byte(&w.in);
+        if (what % 3)
             ask(&w);
         else
             send(&w);
+        if (w.stored && what % 2)
+            move_some(&w);
         link_poll(engine->links);
     }
     world_close(&w);

@@ -13,6 +13,7 @@
 #include "executor/islands/islands.h"
 #include "executor/islands/messages.h"
 #include "executor/islands/steps.h"
+#include "executor/islands/windows.h"
 #include "executor/staged/executor.h"
 #include "executor/stream/base.h"
 #include "executor/stream/later.h"
@@ -143,6 +144,75 @@ static tutti_result_t messages(struct executor *executor, const struct p2p_item 
     return result;
 }
 
+/* ---- Windows ---- */
+
+static tutti_result_t issue_window_calls(struct islands *islands, const struct window_item *items, int count,
+                                         tutti_stream_t stream)
+{
+    tutti_result_t result = come_behind_both(islands, (CUstream)stream);
+    return result == TUTTI_SUCCESS ? islands_window_calls(islands, items, count, stream) : result;
+}
+
+static tutti_result_t islands_open_window(struct executor *executor, void *buffer, size_t size, tutti_window_t *out)
+{
+    return islands_window_open(islands_of(executor), buffer, size, out);
+}
+
+static tutti_result_t islands_register_memory(struct executor *executor, void *buffer, size_t size, void **out)
+{
+    return islands_register(islands_of(executor), buffer, size, out);
+}
+
+static tutti_window_t islands_window_of_memory(struct executor *executor, void *registered)
+{
+    (void)executor;
+    return islands_registered_window(registered);
+}
+
+static void islands_unregister_memory(struct executor *executor, void *registered)
+{
+    islands_unregister(islands_of(executor), registered);
+}
+
+static tutti_result_t islands_close_window(struct executor *executor, tutti_window_t window)
+{
+    return islands_window_close(islands_of(executor), window);
+}
+
+static tutti_result_t islands_call_windows(struct executor *executor, const struct window_item *items, int count,
+                                           tutti_stream_t stream)
+{
+    struct islands *islands = islands_of(executor);
+    bool captured = false;
+    tutti_result_t result = islands_window_check(items, count);
+    cuda_enter(device_of(islands));
+    if (result == TUTTI_SUCCESS)
+        result = is_captured(islands, (CUstream)stream, &captured);
+    if (result == TUTTI_SUCCESS && captured)
+        result = error_set(TUTTI_INVALID_USAGE, "puts, gets, signals and waits for them cannot be captured in a CUDA "
+                                                "graph: call them outside of it, or capture a send and a receive");
+    else if (result == TUTTI_SUCCESS && !islands->windowed)
+        result = error_set(TUTTI_INVALID_USAGE, "GPUs of several hosts put and signal from their communicator's first "
+                                                "window on: call tutti_window_register() before");
+    else if (result == TUTTI_SUCCESS)
+        result = whole_or_failed(islands, issue_window_calls(islands, items, count, stream));
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t islands_find_window(struct executor *executor, tutti_window_t window, int rank, void **address,
+                                          size_t *size)
+{
+    return islands_window_address(islands_of(executor), window, rank, address, size);
+}
+
+static bool islands_has_window(const struct executor *executor, tutti_window_t window)
+{
+    return islands_window_is_open(islands_of((struct executor *)(uintptr_t)executor), window);
+}
+
+/* ---- The end of what was issued ---- */
+
 static tutti_result_t islands_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
     struct executor *net = islands_of(executor)->net;
@@ -166,14 +236,16 @@ static bool islands_give_up(struct executor *executor)
 
 static tutti_result_t islands_settle(struct executor *executor)
 {
-    struct executor *island = islands_of(executor)->island;
-    return island->ops.settle(island);
+    struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
+    tutti_result_t result = net->ops.settle(net);
+    return first_failure(result, island->ops.settle(island));
 }
 
 static void islands_hear(struct executor *executor)
 {
-    struct executor *island = islands_of(executor)->island;
+    struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
     island->ops.hear(island);
+    net->ops.hear(net);
 }
 
 static void islands_end_calls(struct executor *executor)
@@ -249,6 +321,8 @@ static void islands_close(struct executor *executor)
     if (islands->net)
         islands->net->ops.close(islands->net);
     team_close(islands->near);
+    islands_windows_free(islands);
+    pthread_mutex_destroy(&islands->lock);
     free(islands);
 }
 
@@ -256,6 +330,14 @@ static const struct executor_ops islands_ops = {.name = "islands",
                                                 .prepare = islands_prepare,
                                                 .issue = islands_issue,
                                                 .messages = messages,
+                                                .register_symmetric = islands_register_memory,
+                                                .symmetric_window = islands_window_of_memory,
+                                                .unregister = islands_unregister_memory,
+                                                .window_open = islands_open_window,
+                                                .window_close = islands_close_window,
+                                                .window_calls = islands_call_windows,
+                                                .window_address = islands_find_window,
+                                                .window_is_open = islands_has_window,
                                                 .follow = islands_follow,
                                                 .wait = islands_wait,
                                                 .give_up = islands_give_up,
@@ -339,6 +421,8 @@ static tutti_result_t islands_open(const struct executor_members *members, const
                                 .in_order = levels->in_order,
                                 .cut_from = least_param(PARAM_ISLANDS_FROM, PARAM_ISLANDS_SCRATCH),
                                 .scratch_bytes = (size_t)param_int(PARAM_ISLANDS_SCRATCH)};
+    list_init(&islands->windows);
+    pthread_mutex_init(&islands->lock, NULL);
     executor_init(&islands->executor, &islands_ops, config->device);
     islands->executor.on_streams = true;
     islands->executor.uses_team = true;

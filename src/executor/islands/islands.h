@@ -6,9 +6,12 @@
 #ifndef TUTTI_EXECUTOR_ISLANDS_ISLANDS_H
 #define TUTTI_EXECUTOR_ISLANDS_ISLANDS_H
 
+#include "base/list.h"
 #include "device/cuda/driver.h"
 #include "engine/op.h"
 #include "engine/team.h"
+
+#include <pthread.h>
 
 struct islands {
     struct executor executor;
@@ -23,6 +26,9 @@ struct islands {
     size_t scratch_bytes;
     CUstream side; /* for messages between islands, while those within go on */
     CUevent fork, join;
+    pthread_mutex_t lock; /* guards the list, as memory may be registered beside calls */
+    struct list windows;
+    bool windowed; /* there is one, or was */
 };
 
 #endif

@@ -3,6 +3,7 @@
 #include "executor/staged/executor.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "device/cuda/device.h"
 #include "engine/failure.h"
@@ -11,6 +12,7 @@
 #include "executor/staged/issue.h"
 #include "executor/staged/replay.h"
 #include "executor/staged/staged.h"
+#include "executor/staged/windows.h"
 #include "executor/stream/idle.h"
 #include "executor/stream/later.h"
 #include "executor/stream/ledger.h"
@@ -52,9 +54,24 @@ static void staged_failed(struct stream_base *base)
 static tutti_result_t staged_failure(struct staged *staged)
 {
     tutti_result_t result = team_failure(staged->base.team);
-    if (result != TUTTI_SUCCESS)
+    if (result != TUTTI_SUCCESS) {
         say_no_call_comes(staged);
+        staged_windows_stop(staged);
+    }
     return result;
+}
+
+/* A user who is told of the failure finds nothing stored to windows any more. */
+static void staged_hear(struct executor *executor)
+{
+    if (team_failure(staged_of(executor)->base.team) != TUTTI_SUCCESS)
+        staged_windows_stop(staged_of(executor));
+}
+
+static tutti_result_t staged_settle(struct executor *executor)
+{
+    staged_hear(executor);
+    return TUTTI_SUCCESS;
 }
 
 /* A collective may still be issued though the communicator has failed: peers may need it. Whether it ends well is found
@@ -139,6 +156,87 @@ static tutti_result_t staged_messages(struct executor *executor, const struct p2
     return result;
 }
 
+/* ---- Windows ---- */
+
+tutti_result_t staged_open_window(struct executor *executor, void *buffer, size_t size, tutti_result_t mine,
+                                  tutti_window_t *out)
+{
+    return staged_window_open(staged_of(executor), buffer, size, mine, out);
+}
+
+static tutti_result_t staged_open_own_window(struct executor *executor, void *buffer, size_t size, tutti_window_t *out)
+{
+    return staged_window_open(staged_of(executor), buffer, size, TUTTI_SUCCESS, out);
+}
+
+/* Memory that cannot be one is none, as nothing else comes of the registration. */
+tutti_result_t staged_register(struct executor *executor, void *buffer, size_t size, tutti_result_t mine, void **out)
+{
+    struct staged *staged = staged_of(executor);
+    tutti_window_t window = NULL;
+    *out = NULL;
+    if (!staged_windows_by_processes(staged->base.team))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = staged_window_open(staged, buffer, size, mine, &window);
+    *out = window;
+    if (window)
+        window->registered = true;
+    if (result == TUTTI_SUCCESS || team_failure(staged->base.team) != TUTTI_SUCCESS)
+        return result;
+    log_info("rank %d: registered memory is no window: %s", staged->base.team->rank, error_last());
+    return TUTTI_SUCCESS;
+}
+
+static tutti_result_t staged_register_own(struct executor *executor, void *buffer, size_t size, void **out)
+{
+    return staged_register(executor, buffer, size, TUTTI_SUCCESS, out);
+}
+
+static tutti_window_t staged_registered_window(struct executor *executor, void *registered)
+{
+    (void)executor;
+    return registered;
+}
+
+void staged_unregister(struct executor *executor, void *registered)
+{
+    if (registered)
+        staged_window_forget(staged_of(executor), registered);
+}
+
+static tutti_result_t staged_close_window(struct executor *executor, tutti_window_t window)
+{
+    return staged_window_close(staged_of(executor), window);
+}
+
+static tutti_result_t staged_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                          tutti_stream_t stream)
+{
+    struct staged *staged = staged_of(executor);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = staged_window_check(staged, (CUstream)stream);
+    if (result == TUTTI_SUCCESS)
+        result = order_begin(&staged->base, (CUstream)stream, false);
+    if (result == TUTTI_SUCCESS)
+        result =
+            order_end(&staged->base, (CUstream)stream, staged_window_issue(staged, items, count, (CUstream)stream));
+    cuda_leave();
+    return result;
+}
+
+static tutti_result_t staged_find_window(struct executor *executor, tutti_window_t window, int rank, void **address,
+                                         size_t *size)
+{
+    return staged_window_address(staged_of(executor), window, rank, address, size);
+}
+
+static bool staged_has_window(const struct executor *executor, tutti_window_t window)
+{
+    return staged_window_is_open(staged_of((struct executor *)(uintptr_t)executor), window);
+}
+
+/* ---- The end of what was issued ---- */
+
 static tutti_result_t staged_follow(struct executor *executor, tutti_stream_t stream, tutti_stream_t before)
 {
     return order_follow(stream_base_of(executor), (CUstream)stream, (CUstream)before);
@@ -169,7 +267,8 @@ static tutti_result_t staged_wait(struct executor *executor)
 
 static const char *staged_keeps(const struct executor *executor)
 {
-    return list_empty(&staged_of((struct executor *)(uintptr_t)executor)->recipes) ? NULL : "calls in CUDA graphs";
+    const struct staged *staged = staged_of((struct executor *)(uintptr_t)executor);
+    return staged_windows_any(staged) ? "windows" : list_empty(&staged->recipes) ? NULL : "calls in CUDA graphs";
 }
 
 static void staged_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)
@@ -182,7 +281,7 @@ static void staged_memory(struct executor *executor, size_t *device_bytes, size_
 /* Pinned memory: the words, the slices, and what couriers copy by. */
 struct staged_left {
     struct later later;
-    void *pinned[3];
+    void *pinned[4];
     CUdeviceptr launches;
 };
 
@@ -199,13 +298,13 @@ static bool free_pinned(struct later *later)
 
 /* Freeing pinned memory waits for all work of the GPU, which may wait for this very thread. Without memory for the
  * record the process keeps the pinned memory to its end. */
-static void leave_pinned(struct staged *staged)
+static void leave_pinned(struct staged *staged, void *windows)
 {
     struct staged_left *left = malloc(sizeof *left);
     if (!left)
         return;
     *left = (struct staged_left){.later = {.work = free_pinned},
-                                 .pinned = {(void *)staged->done, staged->pinned, staged->copies},
+                                 .pinned = {(void *)staged->done, staged->pinned, staged->copies, windows},
                                  .launches = staged->launches};
     if (!later_leave(&left->later, &staged->base))
         free(left);
@@ -219,8 +318,9 @@ static void staged_close(struct executor *executor)
         if (staged->base.tickets.over)
             staged_wait(executor); /* unless the team has failed */
         idle_leave(&staged->base);
+        void *windows = staged_windows_end(staged);
         channels_close(staged);
-        leave_pinned(staged);
+        leave_pinned(staged, windows);
         cuda_leave();
     }
     replay_close(staged);
@@ -235,10 +335,20 @@ static void staged_close(struct executor *executor)
 static const struct executor_ops staged_ops = {.name = "staged",
                                                .issue = staged_issue,
                                                .messages = staged_messages,
+                                               .register_symmetric = staged_register_own,
+                                               .symmetric_window = staged_registered_window,
+                                               .unregister = staged_unregister,
+                                               .window_open = staged_open_own_window,
+                                               .window_close = staged_close_window,
+                                               .window_calls = staged_window_calls,
+                                               .window_address = staged_find_window,
+                                               .window_is_open = staged_has_window,
                                                .follow = staged_follow,
                                                .wait = staged_wait,
                                                .give_up = staged_give_up,
                                                .goes_on = staged_goes_on,
+                                               .settle = staged_settle,
+                                               .hear = staged_hear,
                                                .end_calls = staged_end_calls,
                                                .keeps = staged_keeps,
                                                .memory = staged_memory,

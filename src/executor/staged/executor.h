@@ -21,4 +21,12 @@ tutti_result_t staged_on_rail(struct executor *executor, const struct call *call
 /* Can graphs hold its calls? */
 bool staged_captures(struct executor *executor);
 
+/* Memory that all ranks register together: *out is the window that it is, or NULL. Closed by staged_unregister(), which
+ * waits for nobody. */
+tutti_result_t staged_register(struct executor *executor, void *buffer, size_t size, tutti_result_t mine, void **out);
+void staged_unregister(struct executor *executor, void *registered);
+/* A window, with what the caller has found out: see windows.h. */
+tutti_result_t staged_open_window(struct executor *executor, void *buffer, size_t size, tutti_result_t mine,
+                                  tutti_window_t *out);
+
 #endif

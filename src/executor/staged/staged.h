@@ -17,6 +17,7 @@
 #define SLICES 3 /* of a channel: one is copied from the GPU, one is with the team, one is copied to the GPU */
 
 struct job;
+struct staged_windows;
 
 /* A slice of a collective. Messages lie in the memory of all three slices as they need it. */
 struct slice {
@@ -77,9 +78,10 @@ struct staged {
     uint32_t posted;     /* the last launch of a graph that was answered, */
     uint32_t given;      /* and its job: odd numbers, others have even ones */
     uint32_t issued;
-    uint32_t told; /* jobs whose end the user has waited for */
-    bool broken;   /* a job has failed */
-    bool refuses;  /* the communicator has failed, and no job comes any more: peers are to hear so */
+    uint32_t told;                  /* jobs whose end the user has waited for */
+    struct staged_windows *windows; /* windows.c; NULL: there was none yet */
+    bool broken;                    /* a job has failed */
+    bool refuses;                   /* the communicator has failed, and no job comes any more: peers are to hear so */
 };
 
 /* A collective, or the sends and receives of a group. */
