@@ -55,6 +55,7 @@ static const struct way {
     {"staged", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K", true},
     {"staged-streams", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K TUTTI_STAGE_KERNEL=0", true},
     {"staged-blocking", SMALL "TUTTI_SHM_DISABLE=1 TUTTI_STAGE_SLICE=64K TUTTI_EMULATED_BLOCK=1", true},
+    {"hosts", SMALL "SOAK_HOSTS=2 TUTTI_STAGE_SLICE=64K TUTTI_TCP_LANES=3", false},
     {"kernels", SMALL "TUTTI_COPY_PROCESSES=0", false},
     {"alone", SMALL "TUTTI_ISSUE_THREADS=1 TUTTI_GROUP_SPREAD=0", false},
     {"workers", SMALL "TUTTI_ISSUE_THREADS=4", false},
@@ -262,6 +263,8 @@ static int run_seed(uint64_t seed)
             exit(2);
         if (child[i] == 0) {
             set_all(ways[way].settings);
+            if (getenv("SOAK_HOSTS"))
+                setenv("TUTTI_HOSTID", i * 2 < count ? "first" : "second", 1);
             act_in_process(i);
         }
     }

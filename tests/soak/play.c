@@ -356,6 +356,16 @@ static bool left_out(const char *what)
     return strstr(run.without, what) != NULL;
 }
 
+/* Communicators whose calls wait: what is registered, all register together. */
+static void use_window(struct actor *actor)
+{
+    int which = plan_family(actor, true), stream = (int)roll(actor, STREAMS);
+    if (run.mode != PROCESSES || left_out("puts") || which < 0 || !actor->family[which].waits)
+        nap(actor);
+    else
+        puts_play(actor, which, stream);
+}
+
 static void step(struct actor *actor)
 {
     uint32_t what = roll(actor, 100);
@@ -374,8 +384,10 @@ static void step(struct actor *actor)
         left_out("aborts") ? nap(actor) : abort_one(actor);
     else if (what < 87)
         run.no_graphs || left_out("graphs") ? nap(actor) : capture(actor);
-    else if (what < 96)
+    else if (what < 94)
         replay(actor);
+    else if (what < 98)
+        use_window(actor);
     else
         nap(actor);
 }

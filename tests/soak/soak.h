@@ -170,6 +170,11 @@ void comms_abort(struct actor *actor, int family);
 /* A call's result, waited for if it is not there yet. */
 void comms_good(struct actor *actor, const char *what, ncclComm_t comm, ncclResult_t result);
 
+/* ---- puts.c ---- */
+
+/* For actors with one rank each. */
+void puts_play(struct actor *actor, int family, int stream);
+
 /* ---- play.c ---- */
 
 void play(struct actor *actor);

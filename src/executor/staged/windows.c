@@ -119,9 +119,13 @@ void *staged_windows_end(struct staged *staged)
 
 /* ---- Windows ---- */
 
+/* A stream that waits holds up its hardware queue: that of the copies for which it waits must be another one. */
 static tutti_result_t check_memory(const struct staged *staged, const void *buffer, size_t size)
 {
     struct cuda_range range;
+    if (cuda_queues_are_few())
+        return error_set(TUTTI_INVALID_USAGE, "GPUs of several hosts have no windows where streams share few hardware "
+                                              "queues: leave CUDA_DEVICE_MAX_CONNECTIONS unset, or at 8 or more");
     if (!size)
         return TUTTI_SUCCESS;
     cuda_enter(staged->base.device);
