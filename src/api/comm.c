@@ -254,33 +254,6 @@ tutti_result_t tutti_comm_grow(tutti_comm_t comm, int nranks, const tutti_unique
     return group_init(&settings, grown);
 }
 
-/* ---- Rest ---- */
-
-static tutti_result_t may_rest(tutti_comm_t comm, const char *what)
-{
-    tutti_result_t result = no_group(what);
-    return result == TUTTI_SUCCESS ? comm_check(comm) : result;
-}
-
-tutti_result_t tutti_comm_suspend(tutti_comm_t comm)
-{
-    tutti_result_t result = may_rest(comm, "tutti_comm_suspend()");
-    if (result == TUTTI_SUCCESS)
-        result = comm_usable(comm);
-    return result == TUTTI_SUCCESS ? comm_suspend(comm) : result;
-}
-
-tutti_result_t tutti_comm_resume(tutti_comm_t comm)
-{
-    tutti_result_t result = may_rest(comm, "tutti_comm_resume()");
-    if (result != TUTTI_SUCCESS)
-        return result;
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_SUSPENDED)
-        return comm_resume(comm);
-    result = comm_usable(comm);
-    return result == TUTTI_SUCCESS ? error_set(TUTTI_INVALID_USAGE, "the communicator is not suspended") : result;
-}
-
 /* ---- Ending ---- */
 
 /* A growth that a group of this thread has not begun yet would wait for itself. */
@@ -354,6 +327,33 @@ tutti_result_t tutti_comm_get_async_error(tutti_comm_t comm, tutti_result_t *sta
         *state = comm_failure(comm);
     }
     return TUTTI_SUCCESS;
+}
+
+/* ---- Rest ---- */
+
+static tutti_result_t may_rest(tutti_comm_t comm, const char *what)
+{
+    tutti_result_t result = no_group(what);
+    return result == TUTTI_SUCCESS ? comm_check(comm) : result;
+}
+
+tutti_result_t tutti_comm_suspend(tutti_comm_t comm)
+{
+    tutti_result_t result = may_rest(comm, "tutti_comm_suspend()");
+    if (result == TUTTI_SUCCESS)
+        result = comm_usable(comm);
+    return result == TUTTI_SUCCESS ? comm_suspend(comm, not_grouped("communicator", kept_by_group(comm))) : result;
+}
+
+tutti_result_t tutti_comm_resume(tutti_comm_t comm)
+{
+    tutti_result_t result = may_rest(comm, "tutti_comm_resume()");
+    if (result != TUTTI_SUCCESS)
+        return result;
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) == COMM_SUSPENDED)
+        return comm_resume(comm);
+    result = comm_usable(comm);
+    return result == TUTTI_SUCCESS ? error_set(TUTTI_INVALID_USAGE, "the communicator is not suspended") : result;
 }
 
 /* ---- Asking ---- */

@@ -417,8 +417,9 @@ tutti_result_t tutti_group_start(void)
 
 static double price_entry(const struct entry *entry)
 {
-    bool devices = comm_device(entry->comm) != TUTTI_HOST;
     const struct team *team = entry->comm->team;
+    bool calls = entry->kind == ENTRY_COLLECTIVE || entry->kind == ENTRY_P2P || entry->kind == ENTRY_WINDOW;
+    bool devices = calls && comm_device(entry->comm) != TUTTI_HOST;
     switch (entry->kind) {
     case ENTRY_COLLECTIVE:
         return team_estimate(team, devices, &entry->call);

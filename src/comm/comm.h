@@ -140,8 +140,9 @@ tutti_result_t share_part(struct tutti_comm *comm, struct team *part);
  * stays. */
 void share_forget(struct team *team);
 
-/* rest.c: gives back what the communicator holds of its device, and takes it again. Collective, and both wait. */
-tutti_result_t comm_suspend(struct tutti_comm *comm);
+/* rest.c: gives back what the communicator holds of its device, and takes it again. Collective, and both wait. mine: an
+ * error, with its sentence, if this rank cannot. */
+tutti_result_t comm_suspend(struct tutti_comm *comm, tutti_result_t mine);
 tutti_result_t comm_resume(struct tutti_comm *comm);
 
 /* Users' calls, as engine/executor.h has them. */

@@ -28,12 +28,12 @@ static struct executor *rest_exchange(struct tutti_comm *comm, struct executor *
     return before;
 }
 
-tutti_result_t comm_suspend(struct tutti_comm *comm)
+tutti_result_t comm_suspend(struct tutti_comm *comm, tutti_result_t mine)
 {
     tutti_result_t result = comm_wait(comm, false);
     if (result != TUTTI_SUCCESS)
         return result;
-    result = comm_agree(comm->team, rest_allowed(comm));
+    result = comm_agree(comm->team, mine == TUTTI_SUCCESS ? rest_allowed(comm) : mine);
     if (result != TUTTI_SUCCESS)
         return result;
     struct executor *before = rest_exchange(comm, &comm->team->host, COMM_SUSPENDED);

@@ -78,6 +78,8 @@ static void null_communicators(void **state)
     refused(tutti_gather(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_scatter(in, out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_barrier(NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_comm_suspend(NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
+    refused(tutti_comm_resume(NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_send(in, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_recv(out, 1, TUTTI_INT32, 0, NULL, NULL), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
     refused(tutti_comm_count(NULL, &number), TUTTI_INVALID_ARGUMENT, "communicator is NULL");
@@ -260,13 +262,17 @@ static void groups_are_cancelled(void **state)
     tutti_comm_t made = NULL;
     tutti_unique_id_t id;
     (void)state;
+    double seconds = 0;
     refused(tutti_group_cancel(), TUTTI_INVALID_USAGE, "without tutti_group_start");
+    refused(tutti_group_estimate(&seconds), TUTTI_INVALID_USAGE, "without tutti_group_start");
     assert_int_equal(tutti_get_unique_id(&id), TUTTI_SUCCESS);
     memset(out, 9, sizeof out);
     tutti_group_start();
     tutti_group_start();
     assert_int_equal(tutti_comm_init_rank(&made, 1, &id, 0, NULL), TUTTI_SUCCESS);
     assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, pair[0], NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_group_estimate(&seconds), TUTTI_SUCCESS); /* what is made has no ranks yet */
+    assert_true(seconds > 0 && seconds < 1);
     assert_int_equal(tutti_group_cancel(), TUTTI_SUCCESS);
     assert_int_equal(tutti_group_end(), TUTTI_SUCCESS);
     assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, pair[1], NULL), TUTTI_SUCCESS);
@@ -274,6 +280,28 @@ static void groups_are_cancelled(void **state)
     assert_null(made);
     assert_int_equal(out[0], 0x09090909);
     still_works();
+}
+
+static void communicators_rest(void **state)
+{
+    tutti_comm_t alone;
+    tutti_result_t how = TUTTI_INTERNAL_ERROR;
+    (void)state;
+    assert_int_equal(tutti_comm_init_all(&alone, 1), TUTTI_SUCCESS);
+    refused(tutti_comm_resume(alone), TUTTI_INVALID_USAGE, "not suspended");
+    assert_int_equal(tutti_comm_suspend(alone), TUTTI_SUCCESS);
+    refused(tutti_comm_suspend(alone), TUTTI_INVALID_USAGE, "tutti_comm_resume()");
+    refused(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, alone, NULL), TUTTI_INVALID_USAGE, "suspended");
+    refused(tutti_comm_shrink(alone, NULL, 0, &alone, NULL), TUTTI_INVALID_USAGE, "suspended");
+    assert_int_equal(tutti_comm_get_async_error(alone, &how), TUTTI_SUCCESS);
+    assert_int_equal(how, TUTTI_SUCCESS);
+    tutti_group_start();
+    refused(tutti_comm_resume(alone), TUTTI_INVALID_USAGE, "group");
+    assert_int_equal(tutti_group_end(), TUTTI_INVALID_USAGE);
+    assert_int_equal(tutti_comm_resume(alone), TUTTI_SUCCESS);
+    assert_int_equal(tutti_allreduce(in, out, 8, TUTTI_INT32, TUTTI_SUM, alone, NULL), TUTTI_SUCCESS);
+    assert_int_equal(tutti_comm_suspend(alone), TUTTI_SUCCESS);
+    assert_int_equal(tutti_comm_destroy(alone), TUTTI_SUCCESS);
 }
 
 static void groups_keep_what_they_use(void **state)
@@ -516,6 +544,7 @@ int main(void)
         cmocka_unit_test(messages_of_some),
         cmocka_unit_test(some_end_before_they_begin),
         cmocka_unit_test(groups_are_cancelled),
+        cmocka_unit_test(communicators_rest),
         cmocka_unit_test(groups_keep_what_they_use),
         cmocka_unit_test(groups_of_messages),
         cmocka_unit_test(groups_leave_nothing_out),
