@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/near.h"
 
+#include "base/fork.h"
+
 #include <limits.h>
-#include <stdbool.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NODES "/sys/devices/system/node/node"
 #define MOST  1024 /* nodes */
@@ -93,4 +96,85 @@ int near_shared(const char *root, const char *a, const char *b)
     for (; first[i] && first[i] == second[i]; i++)
         shared += i && first[i] == '/';
     return shared + ((!first[i] || first[i] == '/') && (!second[i] || second[i] == '/'));
+}
+
+/* ---- Levels ---- */
+
+/* Behind "/sys/devices/pci0000:10" there are bridges, and the device last. */
+#define BEHIND_HOST 3
+
+/* Folders of `place` from `from` on. */
+static int folders_behind(const char *place, size_t from)
+{
+    int count = 0;
+    for (const char *at = place + from; *at; at++)
+        count += *at == '/' && at[1];
+    return count;
+}
+
+static long near_node(const char *place)
+{
+    char path[PATH_MAX + 16], line[LINE];
+    snprintf(path, sizeof path, "%s/numa_node", place);
+    return near_read_line(path, line) ? strtol(line, NULL, 10) : -1;
+}
+
+enum near_level near_level(const char *root, const char *a, const char *b)
+{
+    char first[PATH_MAX], second[PATH_MAX];
+    int shared = 0;
+    size_t end = 0;
+    if (!near_place(root, a, first) || !near_place(root, b, second))
+        return NEAR_UNKNOWN;
+    for (size_t i = strlen(root); first[i] && first[i] == second[i]; i++)
+        if (first[i + 1] == '/' && second[i + 1] == '/') {
+            shared++;
+            end = i + 1;
+        }
+    if (shared > BEHIND_HOST) /* besides the devices themselves there is a port of the switch for each */
+        return folders_behind(first, end) <= 2 && folders_behind(second, end) <= 2 ? NEAR_BRIDGE : NEAR_BRIDGES;
+    long node = near_node(first);
+    return shared == BEHIND_HOST || (node >= 0 && node == near_node(second)) ? NEAR_HOST : NEAR_SYSTEM;
+}
+
+/* ---- GPUs of this process ---- */
+
+#define GPUS 64
+
+static pthread_mutex_t gpus_lock = PTHREAD_MUTEX_INITIALIZER;
+static char gpus[GPUS][NEAR_FOLDER];
+
+static void near_forget(void)
+{
+    pthread_mutex_init(&gpus_lock, NULL);
+}
+
+__attribute__((constructor)) static void near_watch_forks(void)
+{
+    fork_reset_by(near_forget);
+}
+
+void near_note(int gpu, const char *bus_id)
+{
+    if (gpu < 0 || gpu >= GPUS || !*bus_id)
+        return;
+    pthread_mutex_lock(&gpus_lock);
+    snprintf(gpus[gpu], NEAR_FOLDER, "/sys/bus/pci/devices/%.16s", bus_id);
+    pthread_mutex_unlock(&gpus_lock);
+}
+
+bool near_gpu(int gpu, char out[NEAR_FOLDER])
+{
+    if (gpu < 0 || gpu >= GPUS)
+        return false;
+    pthread_mutex_lock(&gpus_lock);
+    memcpy(out, gpus[gpu], NEAR_FOLDER);
+    pthread_mutex_unlock(&gpus_lock);
+    return *out;
+}
+
+void near_adapter(const char *name, char out[NEAR_FOLDER + 64])
+{
+    int length = (int)strcspn(name, ":"); /* the port's number follows */
+    snprintf(out, NEAR_FOLDER + 64, "/sys/class/infiniband/%.*s/device", length < 64 ? length : 64, name);
 }

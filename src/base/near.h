@@ -4,6 +4,7 @@
 #define TUTTI_BASE_NEAR_H
 
 #include <sched.h>
+#include <stdbool.h>
 
 /* The system's distance (10: the same NUMA node, more: farther) from the node of a device, whose folder is below
  * `root`, to the nearest node with a processor of `set`. 0: not known. */
@@ -13,5 +14,23 @@ int near_distance(const char *root, const char *device, const cpu_set_t *set);
  * nearer to it, as fewer bridges lie between. `a` and `b` are folders below `root`, or links to folders. 0: not known.
  */
 int near_shared(const char *root, const char *a, const char *b);
+
+/* What lies between two devices of PCI Express, in the order of NCCL's levels. */
+enum near_level {
+    NEAR_UNKNOWN,
+    NEAR_BRIDGE,  /* PIX: one bridge, or the switch that both are at */
+    NEAR_BRIDGES, /* PXB: several bridges */
+    NEAR_HOST,    /* PHB: the host bridge, or two of one NUMA node */
+    NEAR_SYSTEM   /* SYS: the way between NUMA nodes */
+};
+enum near_level near_level(const char *root, const char *a, const char *b);
+
+/* Where the GPUs of this process are, by ordinal: what the layers above have told, and those below ask. */
+#define NEAR_FOLDER 64
+void near_note(int gpu, const char *bus_id);
+/* The folder of a GPU; false: nobody has told. */
+bool near_gpu(int gpu, char out[NEAR_FOLDER]);
+/* The folder of the adapter of a port: mlx5_0, or mlx5_0:1. */
+void near_adapter(const char *name, char out[NEAR_FOLDER + 64]);
 
 #endif

@@ -111,9 +111,39 @@ static void folders_in_common(void **state)
     assert_int_equal(near_shared(root, gpu, "/sys/devices/none"), 0);
 }
 
+/* Two switches behind ports of one root, and a device of another root. */
+#define ROOT   "/sys/devices/pci0000:10/0000:10:01.0/"
+#define SWITCH ROOT "0000:11:00.0/0000:12:0"
+#define GPU    SWITCH "1.0/0000:13:00.0"
+
+static enum near_level level_to(const char *other)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/numa_node", other);
+    put(path, strstr(other, "pci0000:20") ? "0\n" : strstr(other, "pci0000:30") ? "1\n" : "0\n");
+    return near_level(root, GPU, other);
+}
+
+static void levels_of_adapters(void **state)
+{
+    put(GPU "/numa_node", "0\n");
+    assert_int_equal(level_to(SWITCH "2.0/0000:14:00.0"), NEAR_BRIDGE);
+    assert_int_equal(level_to(SWITCH "2.0/0000:14:00.0/0000:15:00.0/0000:16:00.0"), NEAR_BRIDGES);
+    assert_int_equal(level_to("/sys/devices/pci0000:10/0000:10:02.0/0000:18:00.0"), NEAR_HOST);
+    assert_int_equal(level_to("/sys/devices/pci0000:20/0000:20:01.0/0000:21:00.0"), NEAR_HOST);
+    assert_int_equal(level_to("/sys/devices/pci0000:30/0000:30:01.0/0000:31:00.0"), NEAR_SYSTEM);
+    assert_int_equal(near_level(root, GPU, "/sys/devices/pci0000:40"), NEAR_UNKNOWN);
+    char folder[NEAR_FOLDER];
+    assert_false(near_gpu(3, folder));
+    near_note(3, "0000:13:00.0");
+    assert_true(near_gpu(3, folder));
+    assert_string_equal(folder, "/sys/bus/pci/devices/0000:13:00.0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_nearest_processor_counts),
-                                       cmocka_unit_test(what_is_not_known), cmocka_unit_test(folders_in_common)};
+                                       cmocka_unit_test(what_is_not_known), cmocka_unit_test(folders_in_common),
+                                       cmocka_unit_test(levels_of_adapters)};
     return cmocka_run_group_tests(tests, put_host, remove_host);
 }

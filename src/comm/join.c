@@ -41,8 +41,8 @@ static void join_order_ports(struct engine *engine, struct rank_fact *fact)
     int count = 0;
     lock_take(&engine->lock);
     for (; count < WIRE_DEVICES && link_domain_nic(engine->links, &transport_verbs, (unsigned)count, &nic); count++) {
-        char folder[128], gpu[64];
-        snprintf(folder, sizeof folder, "/sys/class/infiniband/%.64s/device", nic.name);
+        char folder[NEAR_FOLDER + 64], gpu[NEAR_FOLDER];
+        near_adapter(nic.name, folder);
         snprintf(gpu, sizeof gpu, "/sys/bus/pci/devices/%.16s", fact->bus_id);
         port[count] = (struct join_port){.number = (uint8_t)count,
                                          .shared = *fact->bus_id ? near_shared("", gpu, folder) : 0,
@@ -61,8 +61,10 @@ static tutti_result_t comm_join_introduce(const struct tutti_comm *comm, struct 
     bool on_device = executor->device != TUTTI_HOST;
     introduction_begin(mine, on_device, choice_hash(comm->choices));
     engine_introduce(comm->engine, &mine->process);
-    if (on_device)
+    if (on_device) {
         executor_devices.describe(executor->device, &mine->fact);
+        near_note(executor->device, mine->fact.bus_id);
+    }
     join_order_ports(comm->engine, &mine->fact);
     if (on_device)
         log_info("rank %d works on GPU %s of island %016llx", comm->settings.rank, mine->fact.bus_id,

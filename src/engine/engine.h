@@ -21,6 +21,7 @@
 #define ENGINE_NAP_US  1000u
 #define ENGINE_MOST    16 /* of one process */
 #define ENGINE_REPORTS 32
+#define ENGINE_GPUS    64 /* whose nearest ports an engine keeps */
 
 enum engine_mode { ENGINE_WORKING, ENGINE_NAPPING, ENGINE_DEEP }; /* of its thread: engine_thread.c */
 
@@ -81,6 +82,8 @@ struct engine {
     _Atomic bool floods;        /* some team must tell its failure */
     struct reports reports;
     _Atomic bool stop;
+    uint32_t near[ENGINE_GPUS]; /* of each GPU, once it is known: ports.h; under the lock */
+    uint64_t near_known;
     int armed;                    /* sleepers on the poller, who told the transports; under the lock */
     int pollers;                  /* sleepers who wake by themselves; the others are told */
     int sleeping;                 /* callers among them */

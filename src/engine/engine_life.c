@@ -10,6 +10,7 @@
 #include "engine/engine_thread.h"
 #include "engine/failure.h"
 #include "engine/news.h"
+#include "engine/ports.h"
 #include "engine/shared_news.h"
 #include "engine/memos.h"
 #include "engine/windows.h"
@@ -151,6 +152,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
                                      .aborted = comm_aborted,
                                      .shared = memory_shared,
                                      .called = peer_called,
+                                     .near = ports_near,
                                      .on_memo = memos_heard,
                                      .on_window = windows_heard};
     list_init(&engine->teams);

@@ -108,9 +108,9 @@ struct link_owner {
     void (*shared)(void *context, struct link *link, uint64_t key, int fd);
     /* The peer waits in a call, or says that it waits, too: WIRE_CALL, WIRE_ASK, WIRE_BLOCKED. May be NULL. */
     void (*called)(void *context, struct link *link, const struct wire_message *head, const void *body, size_t length);
-    /* Which of a transport's interfaces is nearest to a device's memory, as the transport numbers them; -1: not known.
-     * May be NULL. */
-    int (*near)(void *context, struct place place, const struct transport_ops *ops);
+    /* Which of a transport's interfaces are nearest to a device's memory, as bits by the transport's numbers; 0: all
+     * are as near, or nobody knows. May be NULL. */
+    uint32_t (*near)(void *context, struct place place, const struct transport_ops *ops);
     /* A rank of the peer says something: WIRE_MEMO. May be NULL. */
     void (*on_memo)(void *context, struct link *link, const struct wire_tag *tag, const struct wire_memo *memo);
     /* A rank of the peer asks something of a window: WIRE_WINDOW. Nothing of it has been checked. May be NULL. */

@@ -37,7 +37,7 @@ static struct {
 static int nearest(const struct path_payload *payload, const struct path_lane *const *lanes, int count)
 {
     for (int i = 0; i < count; i++)
-        if (lanes[i] && lanes[i]->nic->ops == payload->near->ops && lanes[i]->nic->device == payload->near->device)
+        if (lanes[i] && path_is_direct(lanes[i]->nic, payload))
             return i;
     return -1;
 }
@@ -93,9 +93,9 @@ static void landed(void *state, const struct path_lane *lane, size_t length, uin
 }
 
 /* GPU i is next to interface i. */
-static int near(void *context, struct place place, const struct transport_ops *ops)
+static uint32_t near(void *context, struct place place, const struct transport_ops *ops)
 {
-    return place.device - 1;
+    return 1u << (place.device - 1);
 }
 
 static struct script *start(void)

@@ -34,9 +34,9 @@ struct script_shape {
     bool posted;    /* what they store in a device's memory is there after a flush */
     int nics;       /* 0: 2 */
     bool spread;    /* a lane goes by the interface of its index, counted round; else all by one */
-    int (*near)(void *context, struct place place, const struct transport_ops *ops); /* struct link_owner's */
-    size_t max_msg;                                                                  /* 0: 16384 */
-    const struct path_policy *policy;                                                /* NULL: lanes in turn */
+    uint32_t (*near)(void *context, struct place place, const struct transport_ops *ops); /* struct link_owner's */
+    size_t max_msg;                                                                       /* 0: 16384 */
+    const struct path_policy *policy;                                                     /* NULL: lanes in turn */
     bool alone; /* side 1 has no domain: what it says comes from script_say() and script_throw() */
 };
 

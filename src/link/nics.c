@@ -198,19 +198,17 @@ void nics_close(struct link_domain *domain)
 }
 
 /* Of the transport that carries the link's data. */
-static const struct path_nic *nics_nearest(const struct link *link, struct place place)
+static void nics_nearest(const struct link *link, struct path_payload *payload)
 {
-    const struct link_domain *domain = link->domain;
-    const struct transport_ops *ops = domain->ops[link->planned[link->planned[1] >= 0]];
-    int device = domain->owner.near ? domain->owner.near(domain->owner.context, place, ops) : -1;
-    for (int i = 0; device >= 0 && i < domain->nics; i++)
-        if (domain->nic[i].ops == ops && domain->nic[i].device == (unsigned)device)
-            return &domain->nic[i];
-    return NULL;
+    const struct link_owner *owner = &link->domain->owner;
+    payload->near_of = link->domain->ops[link->planned[link->planned[1] >= 0]];
+    payload->near = owner->near ? owner->near(owner->context, payload->place, payload->near_of) : 0;
 }
 
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left)
 {
-    const struct path_nic *near = place_is_host(place) ? NULL : nics_nearest(link, place);
-    return (struct path_payload){.place = place, .near = near, .class = class, .left = left};
+    struct path_payload payload = {.place = place, .class = class, .left = left};
+    if (!place_is_host(place))
+        nics_nearest(link, &payload);
+    return payload;
 }

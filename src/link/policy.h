@@ -110,8 +110,9 @@ enum path_class {
 
 /* Whose bytes a payload's are. */
 struct path_payload {
-    struct place place;          /* where they lie at this end */
-    const struct path_nic *near; /* the interface nearest to them; NULL: not known, or all are alike */
+    struct place place; /* where they lie at this end */
+    uint32_t near;      /* the interfaces nearest to them, as bits by path_nic.device; 0: not known, or all are alike */
+    const struct transport_ops *near_of; /* whose interfaces these are */
     enum path_class class;
     uint64_t left;    /* bytes that wait to be put, with this segment's */
     uint64_t segment; /* bytes of its segments; 0: not known */
@@ -120,7 +121,9 @@ struct path_payload {
 /* Is the interface the payload's own, by which it may go whatever others do? */
 static inline bool path_is_direct(const struct path_nic *nic, const struct path_payload *payload)
 {
-    return payload->near ? nic == payload->near : nic->own;
+    if (!payload->near)
+        return nic->own;
+    return nic->ops == payload->near_of && nic->device < 32 && payload->near >> nic->device & 1;
 }
 
 /* A lane that is about to be joined to the peer's. */

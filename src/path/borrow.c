@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every interface for any payload, and never at its owner's cost (FuseLink section 4.3). A payload goes by its own
+ * Every interface for any payload, and never at its owner's cost (FuseLink section 4.3). Where nothing is borrowed
+ * (TUTTI_BORROW=0), host memory goes by all of them, and a GPU's by the nearest ones. Else a payload goes by its own
  * interface, and by another one while that one is idle at both ends, with little under way. An interface that nobody
  * owns needs to be idle at the other end alone. Of the lanes that are left, the policy chooses as of any.
  */
@@ -14,6 +15,8 @@ static bool may_take(const struct path_lane *lane, const struct path_payload *pa
     const struct path_nic *nic = lane->nic;
     if (path_is_direct(nic, payload))
         return true;
+    if (!bound)
+        return !payload->near;
     if (!lane->idle || (!payload->near && !nic->owners))
         return lane->idle;
     uint64_t ours = nic->use ? atomic_load_explicit(&nic->use->borrowed, memory_order_relaxed) : 0;
@@ -26,7 +29,7 @@ int path_borrow(const struct path_lane *const *lanes, int count, const struct pa
     uint64_t bound = (uint64_t)param_int(PARAM_BORROW);
     int found = 0;
     for (int i = 0; i < count; i++)
-        if (!bound || may_take(lanes[i], payload, length, bound))
+        if (may_take(lanes[i], payload, length, bound))
             out[found++] = lanes[i];
     for (int i = 0; !found && i < count; i++) /* its own is down: a payload that goes late is better than none */
         out[i] = lanes[i];

@@ -74,12 +74,18 @@ static void test_the_rule(void **state)
 /* A payload of a GPU has the interface next to it, whoever owns that one. */
 static void test_the_interface_of_a_gpu(void **state)
 {
-    struct path_nic nic[2] = {{.own = true, .owners = 1, .busy = true}, {.owners = 1, .busy = true}};
-    struct path_payload payload = {.near = &nic[1], .left = SEGMENT};
+    struct path_nic nic[2] = {{.own = true, .owners = 1, .busy = true}, {.device = 1, .owners = 1, .busy = true}};
+    struct path_payload payload = {.near = 2, .left = SEGMENT};
     borrow("2");
     assert_int_equal(allowed(nic, true, &payload), 2);
     nic[0].busy = false;
     assert_int_equal(allowed(nic, true, &payload), 2); /* the first lane is not idle at the peer */
+    borrow("0");
+    assert_int_equal(allowed(nic, true, &payload), 2); /* where nothing is borrowed, too */
+    payload.near = 3;
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    payload.near = 4; /* its own is down */
+    assert_int_equal(allowed(nic, true, &payload), 3);
 }
 
 /* ---- Another process ---- */

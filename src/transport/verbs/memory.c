@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/known.h"
 #include "base/log.h"
+#include "base/near.h"
+#include "base/param.h"
 #include "transport/verbs/flush.h"
 
 #include <errno.h>
@@ -40,6 +42,18 @@ static struct ibv_mr *memory_region(const struct verbs_memory *memory, const str
         return library->reg_mr(device->open.pd, base->address, base->length, access);
     return library->reg_dmabuf_mr(device->open.pd, 0, base->length, (uintptr_t)base->address, fd,
                                   access | IBV_ACCESS_REMOTE_READ);
+}
+
+/* TUTTI_NET_GDR_LEVEL: names first, then numbers; LOC is nobody's. A GPU whose place is not known is far away. */
+static bool memory_may_reach(const struct verbs_device *device, struct place place)
+{
+    int told = (int)param_int(PARAM_NET_GDR_LEVEL), names = NEAR_SYSTEM + 1, most = told < names ? told : told - names;
+    char gpu[NEAR_FOLDER], adapter[NEAR_FOLDER + 64];
+    if (place_is_host(place) || most >= NEAR_SYSTEM)
+        return true;
+    near_adapter(device->name, adapter);
+    enum near_level level = near_gpu(place.device - 1, gpu) ? near_level("", gpu, adapter) : NEAR_UNKNOWN;
+    return level != NEAR_UNKNOWN && (int)level <= most;
 }
 
 static tutti_result_t memory_enter(struct verbs_memory *memory, struct verbs_device *device, int fd)
@@ -85,7 +99,11 @@ tutti_result_t verbs_register(struct transport *transport, struct place place, s
     uint32_t some = 0;
     bool later = false; /* it may be registered another time */
     for (int i = 0; i < verbs->devices; i++) {
-        result = memory_enter(memory, &verbs->device[i], fd);
+        result = memory_may_reach(&verbs->device[i], place)
+                     ? memory_enter(memory, &verbs->device[i], fd)
+                     : error_note(TUTTI_INVALID_ARGUMENT, "RDMA device %s is farther from GPU %d than %s=%s",
+                                  verbs->device[i].name, place.device - 1, param_source(PARAM_NET_GDR_LEVEL),
+                                  param_string(PARAM_NET_GDR_LEVEL));
         later |= result == TUTTI_SYSTEM_ERROR;
         some |= memory->base.key[i];
     }
