@@ -6,9 +6,12 @@
  * steps fails on one rank, by TUTTI_EMULATED_FAULT there; nobody waits for it. On the stand-in driver, as many ranks on
  * each host: TUTTI_HOSTID.
  *
+ * gpu_islands near: each goes by the adapter that is nearest to its GPU, by places that the stand-ins give.
+ *
  * gpu_islands direct: adapters read and write the GPUs' memory by themselves, and nothing is staged but what is
- * reduced. gpu_islands cut: the same, while all adapters of a rank are taken out and come back. gpu_islands halfway:
- * the last rank dies. All with TUTTI_STAGE_SLICE=64K, TUTTI_DMABUF_FROM=4K.
+ * reduced. gpu_islands apart: the same with a rank on each of four hosts. gpu_islands cut: the same, while all adapters
+ * of a rank are taken out and come back. gpu_islands halfway: the last rank dies. All with TUTTI_STAGE_SLICE=64K,
+ * TUTTI_DMABUF_FROM=4K.
  */
 #include "box.h"
 #include "gpu_rank.h"
@@ -59,8 +62,8 @@ static void to_neighbour(int distance)
     OK(tutti_group_end());
 }
 
-/* What is reduced, or goes by rails' collectives. */
-static void count_rails(void)
+/* What is reduced. */
+static void count_reduced(void)
 {
     size_t size = (size_t)nranks / HOSTS, part = WORDS / size, block = WORDS / (size_t)nranks;
     bool near_root = (size_t)rank < size;
@@ -69,10 +72,6 @@ static void count_rails(void)
     require_staged("allreduce", 2 * part);
     OK(tutti_reduce(in, out, WORDS, TUTTI_UINT32, TUTTI_SUM, 0, comm, NULL));
     require_staged("reduce", near_root ? 2 * part : part);
-    OK(tutti_broadcast(in, out, WORDS, TUTTI_UINT32, 0, comm, NULL));
-    require_staged("broadcast", near_root ? 2 * part : part);
-    OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
-    require_staged("allgather", (HOSTS + 1) * block);
     OK(tutti_reduce_scatter(in, out, block, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
     require_staged("reduce-scatter", (HOSTS + 1) * block);
 }
@@ -86,7 +85,11 @@ static void count_bytes(void)
     OK(tutti_comm_memory(comm, &device, &host));
     require(device == 0, "nothing is held of the device");
     OK(tutti_comm_resume(comm));
-    count_rails();
+    count_reduced();
+    OK(tutti_broadcast(in, out, WORDS, TUTTI_UINT32, 0, comm, NULL));
+    require_staged("broadcast", (near_root ? 2 : 1) * WORDS / size);
+    OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
+    require_staged("allgather", (HOSTS + 1) * block);
     OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
     require_staged("alltoall", 2 * ((size_t)nranks - size) * block);
     OK(tutti_gather(in, out, block, TUTTI_UINT32, 0, comm, NULL));
@@ -146,19 +149,25 @@ static void put(int first, int count, size_t words, unsigned round)
     copy(in, here, (size_t)count * words);
 }
 
-static void expect(int first, int count, size_t words, unsigned round, const char *what)
+/* Of `count` ranks, what they put for this one. */
+static void expect_for(int to, int first, int count, size_t words, unsigned round, const char *what)
 {
     settle();
     copy(here, out, (size_t)count * words);
     for (int from = 0; from < count; from++)
         for (size_t i = 0; i < words; i++) {
-            uint32_t got = here[(size_t)from * words + i], wanted = value(first + from, rank, round, i);
+            uint32_t got = here[(size_t)from * words + i], wanted = value(first + from, to, round, i);
             if (got == wanted)
                 continue;
             fprintf(stderr, "rank %d: %s, round %u: word %zu of rank %d is %#x, not %#x\n", rank, what, round, i,
                     first + from, got, wanted);
             exit(1);
         }
+}
+
+static void expect(int first, int count, size_t words, unsigned round, const char *what)
+{
+    expect_for(rank, first, count, words, round, what);
 }
 
 /* Since the last look. */
@@ -225,6 +234,20 @@ static void free_what_was_sent(int peer)
         usleep(10000);
 }
 
+/* What rails carry of an allgather and of a broadcast. */
+static bool share_rails(unsigned round)
+{
+    size_t block = each(), size = (size_t)nranks / HOSTS;
+    put(0, 1, LONG, round);
+    counted(WIRE_COUNTER_STAGED_BYTES);
+    OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
+    expect_for(0, 0, nranks, block, round, "allgather");
+    bool all = went_direct("allgather", HOSTS * block);
+    OK(tutti_broadcast(in, out, LONG, TUTTI_UINT32, 1, comm, NULL));
+    expect_for(0, 1, 1, LONG, round, "broadcast");
+    return went_direct("broadcast", LONG / size) && all;
+}
+
 static void go_direct(void)
 {
     size_t far = (size_t)(nranks - nranks / HOSTS), block = each();
@@ -240,18 +263,57 @@ static void go_direct(void)
         put(0, nranks, block, round);
         OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
         expect(0, nranks, block, round, "alltoall");
-        missed = sum(!(went_direct("alltoall", 2 * far * block) && all));
+        all &= went_direct("alltoall", 2 * far * block);
+        missed = sum(!(share_rails(round) && all));
     }
     free_what_was_sent(peer);
 }
 
-static void control(const char *command)
+/* Each rank on a host of its own. A broadcast's root sends a part to each rank, and each sends its part to the others:
+ * six parts go or come at each of four ranks. */
+static void go_apart(void)
+{
+    size_t others = (size_t)nranks - 1, block = each(), vector = (size_t)nranks * block;
+    bool root = rank == 1;
+    uint64_t missed = 1;
+    for (unsigned round = 0; missed; round++) {
+        require(round < ROUNDS, "a round in which nothing is staged");
+        put(0, nranks, block, round);
+        counted(WIRE_COUNTER_STAGED_BYTES);
+        OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
+        expect(0, nranks, block, round, "alltoall");
+        bool all = went_direct("alltoall", 2 * others * block);
+        OK(tutti_scatter(in, out, block, TUTTI_UINT32, 1, comm, NULL));
+        expect(1, 1, block, round, "scatter");
+        all &= went_direct("scatter", root ? others * block : block);
+        put(0, 1, vector, round);
+        OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
+        expect_for(0, 0, nranks, block, round, "allgather");
+        all &= went_direct("allgather", 2 * others * block);
+        OK(tutti_gather(in, out, block, TUTTI_UINT32, 1, comm, NULL));
+        settle();
+        if (root)
+            expect_for(0, 0, nranks, block, round, "gather");
+        all &= went_direct("gather", root ? others * block : block);
+        OK(tutti_broadcast(in, out, vector, TUTTI_UINT32, 1, comm, NULL));
+        expect_for(0, 1, 1, vector, round, "broadcast");
+        all &= went_direct("broadcast", 2 * others * block);
+        missed = sum(!all);
+    }
+}
+
+static void ask(const char *command, char *answer, size_t size)
 {
     static int (*say)(const char *command, char *answer, size_t size);
-    char answer[200];
     if (!say)
         *(void **)&say = dlsym(dlopen(getenv("TUTTI_IBVERBS_LIBRARY"), RTLD_NOW), "softverbs_control");
-    require(say && say(command, answer, sizeof answer) == 0, command);
+    require(say && say(command, answer, size) == 0, command);
+}
+
+static void control(const char *command)
+{
+    char answer[200];
+    ask(command, answer, sizeof answer);
 }
 
 /* One rank's adapters go while messages are under way: a part has gone by them, and the rest goes otherwise. */
@@ -279,6 +341,76 @@ static void cut(void)
     }
 }
 
+/* ---- The nearest adapter: GPUs of rail 0 are at soft_v0, those of rail 1 at soft_v1 ---- */
+
+#define PAIRS   512
+#define NUMBERS (1u << 24) /* of packets */
+
+/* Packets that this process has sent by both adapters since the last look, by queue pairs that were there then. */
+static void look_at_packets(uint32_t sent[2])
+{
+    static struct {
+        unsigned number, packet;
+    } before[PAIRS], now[PAIRS];
+    static char answer[65536];
+    int count = 0;
+    sent[0] = sent[1] = 0;
+    ask("info", answer, sizeof answer);
+    for (const char *at = strstr(answer, "qp 0x"); at && count < PAIRS; at = strstr(at + 1, "qp 0x")) {
+        char name[32];
+        unsigned peer, port;
+        if (sscanf(at, "qp %x %31s RTS peer %x sport %u psn %u", &now[count].number, name, &peer, &port,
+                   &now[count].packet) != 5)
+            continue;
+        for (int i = 0; i < PAIRS; i++)
+            if (before[i].number == now[count].number)
+                sent[strcmp(name, "soft_v1") == 0] += (now[count].packet - before[i].packet) % NUMBERS;
+        count++;
+    }
+    memcpy(before, now, sizeof before);
+}
+
+static void exchange_on_rail(unsigned round)
+{
+    int peer = (rank + nranks / HOSTS) % nranks;
+    put(peer, 1, LONG, round);
+    exchange_far();
+    expect(peer, 1, LONG, round, "messages on a rail");
+    OK(tutti_barrier(comm, NULL));
+    settle();
+}
+
+/* This rank's adapter carries twice what the other one does: words of links are among that. */
+static bool goes_near(unsigned round)
+{
+    uint32_t sent[2];
+    look_at_packets(sent);
+    exchange_on_rail(round);
+    look_at_packets(sent);
+    if (sent[rank % 2] >= 2 * sent[!(rank % 2)])
+        return true;
+    fprintf(stderr, "rank %d: %u packets by soft_v0, %u by soft_v1\n", rank, sent[0], sent[1]);
+    return false;
+}
+
+/* Where only the nearest may reach a GPU, nothing does when that one is gone. */
+static void go_near(void)
+{
+    bool only = getenv("TUTTI_NET_GDR_LEVEL") != NULL;
+    uint64_t missed = 1;
+    exchange_on_rail(0); /* with all that it makes */
+    for (unsigned round = 1; missed; round++) {
+        require(round < ROUNDS, "a round in which all adapters are the nearest");
+        missed = sum(!goes_near(round));
+    }
+    require(counted(WIRE_COUNTER_DIRECT_BYTES) > 0, "messages by adapters");
+    control(rank % 2 ? "unplug soft_v1" : "unplug soft_v0");
+    counted(WIRE_COUNTER_STAGED_BYTES);
+    exchange_on_rail(ROUNDS);
+    require(only == !counted(WIRE_COUNTER_DIRECT_BYTES), "the other adapter, where it may reach the GPU");
+    require(!only || counted(WIRE_COUNTER_STAGED_BYTES) >= 2 * LONG * sizeof *in, "copies");
+}
+
 /* All wait for the last rank in an alltoall, of which a part has been. Where that was all of a rank's part, the rank
  * has the right words. */
 static void lose_halfway(void)
@@ -300,9 +432,24 @@ static void lose_halfway(void)
 
 /* ---- Failures ---- */
 
+/* A vector of which one rail carries a word more than others, and so a slice more. Then a call of all channels, which
+ * is staged as a whole. */
+static void go_uneven(void)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        here[i] = i;
+    copy(in, here, WORDS);
+    OK(tutti_allreduce(in, out, 8193, TUTTI_UINT32, TUTTI_MAX, comm, NULL));
+    OK(tutti_allreduce(in, out, WORDS, TUTTI_UINT32, TUTTI_AVG, comm, NULL));
+    settle();
+    copy(here, out, WORDS);
+    for (uint32_t i = 0; i < WORDS; i++)
+        require(here[i] == i, "an average of what all have");
+}
+
 static void without_the_last(bool dies)
 {
-    settle();
+    go_uneven();
     if (rank == nranks - 1) {
         usleep(100000); /* in which the others come to wait */
         if (dies)
@@ -348,20 +495,24 @@ int main(int argc, char **argv)
         return 0;
     }
     OK(tutti_barrier(comm, NULL));
+    here = malloc(WORDS * sizeof *here);
+    require(here != NULL, "memory");
     if (strcmp(what, "aborts") == 0 || strcmp(what, "dies") == 0) {
         without_the_last(strcmp(what, "dies") == 0);
         return 0;
     }
-    here = malloc(WORDS * sizeof *here);
-    require(here != NULL, "memory");
     if (strcmp(what, "halfway") == 0) {
         lose_halfway();
         return 0;
     }
     if (strcmp(what, "direct") == 0) {
-        count_rails();
+        count_reduced();
         go_direct();
     }
+    if (strcmp(what, "apart") == 0)
+        go_apart();
+    if (strcmp(what, "near") == 0)
+        go_near();
     if (strcmp(what, "cut") == 0)
         cut();
     if (strcmp(what, "bytes") == 0)

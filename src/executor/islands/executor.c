@@ -68,8 +68,9 @@ struct going {
     tutti_stream_t stream;
 };
 
-static tutti_result_t prepare_step(void *context, enum islands_part part, const struct call *call)
+static tutti_result_t prepare_step(void *context, enum islands_part part, const struct call *call, size_t longest)
 {
+    (void)longest;
     struct executor *island = ((struct going *)context)->islands->island;
     struct executor_note note;
     return part == ISLANDS_ISLAND ? island->ops.prepare(island, call, &note) : TUTTI_SUCCESS;
@@ -82,14 +83,14 @@ static tutti_result_t issue_on_island(struct executor *island, const struct call
     return result == TUTTI_SUCCESS ? island->ops.issue(island, call, NULL, stream, &note) : result;
 }
 
-static tutti_result_t issue_step(void *context, enum islands_part part, const struct call *call)
+static tutti_result_t issue_step(void *context, enum islands_part part, const struct call *call, size_t longest)
 {
     const struct going *going = context;
     struct islands *islands = going->islands;
     if (part == ISLANDS_ISLAND)
         return issue_on_island(islands->island, call, going->stream);
     if (part == ISLANDS_RAIL)
-        return staged_on_rail(islands->net, call, going->call, going->stream);
+        return staged_on_rail(islands->net, call, longest, going->call, going->stream);
     return cuda_check(islands->cu->MemcpyDtoDAsync(device_address(call->out), device_address(call->in), call->bytes,
                                                    (CUstream)going->stream),
                       "copying blocks");
@@ -382,13 +383,14 @@ static tutti_result_t open_rails(struct islands *islands)
 
 static tutti_result_t open_all(struct islands *islands, const struct executor_config *config, int shared)
 {
-    const struct executor_members near = {.team = islands->near}, all = {.team = islands->team};
-    tutti_result_t result = executor_staged.open(&all, config, -1, &islands->net);
+    const struct executor_members near = {.team = islands->near};
+    tutti_result_t result = staged_open_net(islands->team, config, &islands->net);
     if (result == TUTTI_SUCCESS)
         result = executor_gpu.open(&near, config, shared, &islands->island);
     if (result == TUTTI_SUCCESS)
         result = open_rails(islands);
     if (result == TUTTI_SUCCESS) {
+        islands->direct_from = staged_direct_from(islands->net);
         cuda_enter(device_of(islands));
         result = make_side(islands);
         cuda_leave();

@@ -18,11 +18,12 @@ struct islands {
     struct team *team, *near;      /* all ranks; those of this island, a part of them */
     struct executor *island, *net; /* near's, and the whole team's, which knows the rails */
     const struct cuda_driver *cu;
-    int count, size; /* islands; ranks of each */
-    int here, index; /* this rank's island; its number there, and so its rail */
-    bool in_order;   /* ranks of an island follow one another */
-    size_t cut_from; /* bytes of a vector */
-    char *scratch;   /* device memory, for what lies between two steps */
+    int count, size;    /* islands; ranks of each */
+    int here, index;    /* this rank's island; its number there, and so its rail */
+    bool in_order;      /* ranks of an island follow one another */
+    size_t cut_from;    /* bytes of a vector */
+    size_t direct_from; /* bytes from which adapters reach all ranks' memory; SIZE_MAX: they do not */
+    char *scratch;      /* device memory, for what lies between two steps */
     size_t scratch_bytes;
     CUstream side; /* for messages between islands, while those within go on */
     CUevent fork, join;

@@ -6,6 +6,10 @@
  */
 #include "executor/islands/steps.h"
 
+#include "base/error.h"
+
+#include <stdlib.h>
+
 struct walk {
     const struct islands *islands;
     const struct call *call;
@@ -25,6 +29,13 @@ static void *at(const void *base, size_t elements, const struct call *call)
     return base ? (char *)(uintptr_t)base + elements * call->size : NULL;
 }
 
+/* What does not divide by the ranks of an island goes by the last rail, whose blocks are the longest then. */
+static size_t longest_of(const struct walk *walk, enum coll coll, size_t count)
+{
+    size_t all = walk->call->count, parts = (size_t)walk->islands->size;
+    return coll == COLL_ALLREDUCE && count < all ? all / parts + all % parts : count;
+}
+
 static tutti_result_t step(const struct walk *walk, enum islands_part part, enum coll coll, size_t count,
                            struct buffers of, int root)
 {
@@ -42,7 +53,7 @@ static tutti_result_t step(const struct walk *walk, enum islands_part part, enum
         call.scalar_at = NULL;
     }
     call_fill(&call);
-    return walk->each(walk->context, part, &call);
+    return walk->each(walk->context, part, &call, longest_of(walk, coll, count));
 }
 
 static tutti_result_t on_island(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
@@ -196,13 +207,42 @@ static tutti_result_t gather_rail(const struct walk *walk, size_t from, size_t c
     return result;
 }
 
+/* The same by messages of adapters, which leave each block where it belongs. */
+static tutti_result_t exchange_rail(const struct walk *walk)
+{
+    const struct islands *islands = walk->islands;
+    struct call call = *walk->call;
+    size_t ranks = (size_t)islands->count, *counts = calloc(3 * ranks, sizeof *counts), *offsets = counts + ranks;
+    void *own = at(call.out, block_of(islands, islands->here, islands->index) * call.count, &call);
+    if (!counts)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d islands", islands->count);
+    for (int k = 0; k < islands->count; k++) {
+        counts[k] = k == islands->here ? 0 : call.count;
+        offsets[k] = block_of(islands, k, islands->index) * call.count;
+    }
+    call.coll = COLL_ALLTOALLV;
+    call.op = -1;
+    call.send_counts = call.recv_counts = counts;
+    call.send_offsets = counts + 2 * ranks; /* all 0 */
+    call.recv_offsets = offsets;
+    tutti_result_t result = own == call.in ? TUTTI_SUCCESS : copied(walk, call.count, call.in, own);
+    if (result == TUTTI_SUCCESS)
+        result = walk->each(walk->context, ISLANDS_RAIL, &call, call.count);
+    free(counts);
+    return result;
+}
+
 static tutti_result_t allgather(const struct walk *walk)
 {
     const struct islands *islands = walk->islands;
     const struct call *call = walk->call;
-    size_t most = islands->scratch_bytes / call->size / (size_t)islands->count;
+    size_t most = islands->scratch_bytes / call->size / (size_t)islands->count, from = 0;
     tutti_result_t result = TUTTI_SUCCESS;
-    for (size_t from = 0; from < call->count && result == TUTTI_SUCCESS; from += most)
+    if (call->bytes >= islands->direct_from) {
+        result = exchange_rail(walk);
+        from = call->count;
+    }
+    for (; from < call->count && result == TUTTI_SUCCESS; from += most)
         result = gather_rail(walk, from, least(most, call->count - from));
     for (int k = 0; k < islands->count && result == TUTTI_SUCCESS; k++)
         result = on_island(walk, COLL_ALLGATHER, call->count,

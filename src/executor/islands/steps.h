@@ -7,8 +7,9 @@
 
 enum islands_part { ISLANDS_ISLAND, ISLANDS_RAIL, ISLANDS_COPY };
 
-/* Receives the steps in their order. A copy is of call->bytes, from in to out. */
-typedef tutti_result_t islands_step_fn(void *context, enum islands_part part, const struct call *call);
+/* Receives the steps in their order. A copy is of call->bytes, from in to out. longest: of a rail, as staged_on_rail()
+ * has it. */
+typedef tutti_result_t islands_step_fn(void *context, enum islands_part part, const struct call *call, size_t longest);
 
 /* Does the call go in steps? The same on all ranks. */
 bool islands_composes(const struct islands *islands, const struct call *call);

@@ -20,6 +20,7 @@
 #include "engine/team_open.h"
 #include "engine/wait.h"
 #include "executor/staged/courier.h"
+#include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/job.h"
 #include "executor/staged/pieces.h"
@@ -119,11 +120,12 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
     return result;
 }
 
-/* A step of a call of all ranks: each channel's team has a number for that call. */
+/* A step of a call of all ranks: each channel's team has a number for that call, on all of them the same. So all ranks
+ * take the same channels for it. */
 static tutti_result_t run_on_rail(struct channel *channel, const struct job *job)
 {
     team_carry(channel->team, &job->step_of);
-    tutti_result_t result = slice_run(channel, job);
+    tutti_result_t result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
     team_carried(channel->team, result);
     return result;
 }
@@ -245,11 +247,13 @@ static void stop_thread(struct channel *channel)
 static tutti_result_t channel_agree(struct staged *staged)
 {
     const struct team *team = staged->base.team;
-    struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
+    struct share mine = share_of(team, staged->blocks), *all = malloc((size_t)team->nranks * sizeof *all);
+    mine.direct_from = direct_from(staged);
     tutti_result_t result = all ? team_tell_all(staged->base.team, &mine, sizeof mine, all)
                                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
+        staged->direct_from = share_direct_from(all, team->nranks);
         staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
         share_report(team, &mine, staged->channels);
     }
@@ -371,6 +375,7 @@ void channels_prepare(struct staged *staged)
 
 tutti_result_t channels_open(struct staged *staged)
 {
+    direct_begin(staged);
     tutti_result_t result = channel_agree(staged);
     if (result == TUTTI_SUCCESS)
         result = pin(staged);

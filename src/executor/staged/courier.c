@@ -121,10 +121,8 @@ tutti_result_t courier_open(struct staged *staged)
 {
     void *memory = NULL;
     size_t copies = (size_t)staged->channels * sizeof *staged->copies + sizeof *staged->post;
-    if (!param_int(PARAM_STAGE_KERNEL) && !cuda_queues_are_few()) {
-        direct_begin(staged);
+    if (!staged->kernel)
         return TUTTI_SUCCESS;
-    }
     tutti_result_t result =
         cuda_check(staged->base.cu->MemHostAlloc(&memory, copies + (size_t)staged->channels * BOUNCE + FIRST,
                                                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -140,7 +138,6 @@ tutti_result_t courier_open(struct staged *staged)
         result = cuda_check(staged->base.cu->MemAlloc(&staged->launches, COUNTS), "allocating device memory");
     if (result == TUTTI_SUCCESS)
         result = clear_launches(staged);
-    direct_begin(staged);
     return result == TUTTI_SUCCESS ? start_doubt(staged) : result;
 }
 

@@ -58,7 +58,7 @@ void direct_begin(struct staged *staged)
         why = param_source(PARAM_DMABUF_ENABLE);
     else if (direct_is_off())
         why = param_source(PARAM_NET_GDR_LEVEL);
-    else if (!staged->copies)
+    else if (!staged->kernel)
         why = param_source(PARAM_STAGE_KERNEL);
     else if (!device->dmabuf)
         why = "the driver exports no dma-buf";
@@ -68,6 +68,11 @@ void direct_begin(struct staged *staged)
     if (why)
         log_info("rank %d: RDMA devices do not reach the memory of GPU %d, whose data is copied: %s",
                  staged->base.team->rank, device->ordinal, why);
+}
+
+size_t direct_from(const struct staged *staged)
+{
+    return staged->direct ? (size_t)param_int(PARAM_DMABUF_FROM) : SIZE_MAX;
 }
 
 /* ---- Under the lock. Nobody holds it in a call of the driver, which may wait for all work of a GPU ---- */

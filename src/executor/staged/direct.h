@@ -10,6 +10,8 @@
 
 /* Finds out whether adapters reach this GPU's memory, as far as driver and settings say. Says in the log why not. */
 void direct_begin(struct staged *staged);
+/* Bytes of a message from which they do; SIZE_MAX: they do not. */
+size_t direct_from(const struct staged *staged);
 /* Fills in where adapters find the messages' memory. Calls the driver: by a thread that issues. */
 void direct_find(const struct staged *staged, struct p2p_item *items, int count);
 /* Where adapters find a piece of a message. */

@@ -11,6 +11,7 @@
 #include "executor/staged/fail.h"
 #include "executor/staged/issue.h"
 #include "executor/staged/replay.h"
+#include "executor/staged/spread.h"
 #include "executor/staged/staged.h"
 #include "executor/staged/windows.h"
 #include "executor/stream/idle.h"
@@ -109,10 +110,35 @@ static uint32_t staged_ticket(struct staged *staged)
     return staged->base.tickets.told;
 }
 
+static tutti_result_t step_on_rail(struct staged *staged, const struct issue_step *step, CUstream stream)
+{
+    tutti_result_t result = order_begin(&staged->base, stream, step->spread < 0);
+    if (result == TUTTI_SUCCESS)
+        result = order_end(&staged->base, stream, issue_on_rail(staged, step, staged_ticket(staged), stream));
+    return result;
+}
+
+static tutti_result_t go_on_rail(struct staged *staged, const struct call *call, size_t longest, const struct call *of,
+                                 CUstream stream)
+{
+    struct issue_step step = {.call = call, .of = of, .longest = longest, .spread = -1};
+    int steps = spread_steps(staged, staged->channel[0].rail, call);
+    tutti_result_t result = TUTTI_SUCCESS;
+    cuda_enter(staged->base.device);
+    if (!steps)
+        result = step_on_rail(staged, &step, stream);
+    for (step.spread = 0; step.spread < steps && result == TUTTI_SUCCESS; step.spread++)
+        result = step_on_rail(staged, &step, stream);
+    cuda_leave();
+    return result;
+}
+
 static tutti_result_t staged_call(struct staged *staged, const struct call *call, CUstream stream)
 {
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return staged_refuses(&staged->base, true);
+    if (staged->alone && call->coll != COLL_ALLTOALLV && spread_steps(staged, staged->base.team, call))
+        return go_on_rail(staged, call, call->count, call, stream);
     cuda_enter(staged->base.device);
     tutti_result_t result = order_begin(&staged->base, stream, call->coll != COLL_ALLTOALLV);
     if (result == TUTTI_SUCCESS)
@@ -121,17 +147,15 @@ static tutti_result_t staged_call(struct staged *staged, const struct call *call
     return result;
 }
 
-tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, const struct call *of,
+tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, size_t longest, const struct call *of,
                               tutti_stream_t stream)
 {
-    struct staged *staged = staged_of(executor);
-    cuda_enter(staged->base.device);
-    tutti_result_t result = order_begin(&staged->base, (CUstream)stream, true);
-    if (result == TUTTI_SUCCESS)
-        result = order_end(&staged->base, (CUstream)stream,
-                           issue_on_rail(staged, call, of, staged_ticket(staged), (CUstream)stream));
-    cuda_leave();
-    return result;
+    return go_on_rail(staged_of(executor), call, longest, of, (CUstream)stream);
+}
+
+size_t staged_direct_from(struct executor *executor)
+{
+    return staged_of(executor)->direct_from;
 }
 
 static tutti_result_t staged_issue(struct executor *executor, const struct call *call, void *owned,
@@ -384,22 +408,37 @@ static tutti_result_t make_staged(struct staged *staged)
     return result;
 }
 
-/* The executor makes no memory that ranks share. */
-static tutti_result_t staged_open(const struct executor_members *members, const struct executor_config *config,
-                                  int shared, struct executor **out)
+/* Where adapters reach all GPUs, what is not reduced goes as messages of a rail of all ranks. */
+static tutti_result_t open_alone(struct staged *staged)
 {
-    (void)shared;
+    int n = staged->base.team->nranks, *all = staged->direct_from < SIZE_MAX ? malloc((size_t)n * sizeof *all) : NULL;
+    if (staged->direct_from == SIZE_MAX)
+        return TUTTI_SUCCESS;
+    if (!all)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", n);
+    for (int rank = 0; rank < n; rank++)
+        all[rank] = rank;
+    tutti_result_t result = channels_open_rails(staged, all, n);
+    staged->alone = result == TUTTI_SUCCESS;
+    free(all);
+    return result;
+}
+
+tutti_result_t staged_open_net(struct team *team, const struct executor_config *config, struct executor **out)
+{
     struct staged *staged = calloc(1, sizeof *staged);
     if (!staged)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     staged->slice_bytes = (size_t)param_int(PARAM_STAGE_SLICE) / CACHE_LINE * CACHE_LINE;
+    staged->blocks = config->blocks;
+    staged->kernel = param_int(PARAM_STAGE_KERNEL) || cuda_queues_are_few();
     list_init(&staged->jobs);
     list_init(&staged->recipes);
     staged->given = 1;
     pthread_mutex_init(&staged->lock, NULL);
     pthread_mutex_init(&staged->doubt.lock, NULL);
     pthread_cond_init(&staged->doubt.news, NULL);
-    tutti_result_t result = base_open(&staged->base, members->team, config->device, &staged_stream_ops);
+    tutti_result_t result = base_open(&staged->base, team, config->device, &staged_stream_ops);
     channels_prepare(staged);
     if (result == TUTTI_SUCCESS)
         result = base_load(&staged->base);
@@ -409,6 +448,10 @@ static tutti_result_t staged_open(const struct executor_members *members, const 
         staged_close(&staged->base.executor);
         return result;
     }
+    if (config->policy == TUTTI_POLICY_ZERO && staged->copies)
+        log_info("rank %d: what goes to other hosts takes up to %d blocks of a kernel, whatever the CTA policy; none "
+                 "with TUTTI_STAGE_KERNEL=0",
+                 team->rank, staged->channels);
     ledger_add(&staged->base, WIRE_MEMORY_TABLES, sizeof *staged);
     ledger_add(&staged->base, WIRE_MEMORY_SLICES, (size_t)staged->channels * SLICES * staged->slice_bytes);
     idle_join(&staged->base);
@@ -417,6 +460,23 @@ static tutti_result_t staged_open(const struct executor_members *members, const 
     staged->base.executor.uses_team = true;
     *out = &staged->base.executor;
     return TUTTI_SUCCESS;
+}
+
+/* The executor makes no memory that ranks share. */
+static tutti_result_t staged_open(const struct executor_members *members, const struct executor_config *config,
+                                  int shared, struct executor **out)
+{
+    (void)shared;
+    struct executor *made;
+    tutti_result_t result = staged_open_net(members->team, config, &made);
+    if (result != TUTTI_SUCCESS)
+        return result;
+    result = open_alone(staged_of(made));
+    if (result == TUTTI_SUCCESS)
+        *out = made;
+    else
+        staged_close(made);
+    return result;
 }
 
 tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count)

@@ -14,9 +14,17 @@ struct call;
  * anything else is asked of the executor. members: ranks of this one's rail, in the order that they have there.
  */
 tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count);
-/* A collective of this rank's rail, a step of the call `of`: as issue(). All ranks issue one, each on its rail. */
-tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, const struct call *of,
+/*
+ * A collective of this rank's rail, a step of the call `of`: as issue(). All ranks issue one, each on its rail.
+ * longest: elements of a block, on the rail whose blocks are the longest. Of alltoallv, elements of the longest message
+ * of any rank. None of these goes from a rank to itself.
+ */
+tutti_result_t staged_on_rail(struct executor *executor, const struct call *call, size_t longest, const struct call *of,
                               tutti_stream_t stream);
+/* Bytes of a message from which adapters reach the memory of all ranks' GPUs; SIZE_MAX: they do not. */
+size_t staged_direct_from(struct executor *executor);
+/* As executor_staged.open, for the ranks of islands, which then get rails. */
+tutti_result_t staged_open_net(struct team *team, const struct executor_config *config, struct executor **out);
 
 /* Can graphs hold its calls? */
 bool staged_captures(struct executor *executor);

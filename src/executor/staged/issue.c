@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/param.h"
+#include "device/cuda/memory.h"
 #include "device/type.h"
 #include "engine/failure.h"
 #include "engine/op.h"
@@ -13,6 +14,7 @@
 #include "executor/staged/direct.h"
 #include "executor/staged/pieces.h"
 #include "executor/staged/slice.h"
+#include "executor/staged/spread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,23 +136,53 @@ tutti_result_t issue_collective(struct staged *staged, const struct call *call, 
         direct_find(staged, job->items, job->count);
         job->channels = pieces_channels(staged, job->items, job->count);
     } else {
-        slice_cut(staged, job);
+        slice_cut(staged, job, call->count);
     }
     return issue_enqueue(staged, job, stream);
 }
 
-tutti_result_t issue_on_rail(struct staged *staged, const struct call *call, const struct call *of, uint32_t ticket,
-                             CUstream stream)
+/* Nobody else copies what a rank keeps. */
+static tutti_result_t copy_own_part(const struct staged *staged, const struct call *call, CUstream stream)
 {
-    struct job *job = new_job(0);
+    struct call_part from, to;
+    if (!spread_copy(staged->channel[0].rail, call, &from, &to))
+        return TUTTI_SUCCESS;
+    return cuda_check(staged->base.cu->MemcpyDtoDAsync(device_address(to.at), device_address(from.at),
+                                                       from.count * call->size, stream),
+                      "copying a block");
+}
+
+/* Each message has the length that both of its ends know: what is empty is none. */
+static tutti_result_t describe_spread(struct staged *staged, const struct issue_step *step, struct job *job,
+                                      CUstream stream)
+{
+    const struct team *rail = staged->channel[0].rail;
+    size_t longest = step->longest * step->call->size, here = spread_longest(rail, step->call, step->spread);
+    job->count = spread_items(rail, step->call, step->spread, job->items);
+    job->call.send_counts = job->call.send_offsets = job->call.recv_counts = job->call.recv_offsets = NULL;
+    job->channels = pieces_rail_channels(staged, step->call->coll == COLL_ALLTOALLV ? longest : here);
+    direct_find(staged, job->items, job->count);
+    return step->spread == 0 ? copy_own_part(staged, step->call, stream) : TUTTI_SUCCESS;
+}
+
+tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *step, uint32_t ticket, CUstream stream)
+{
+    struct job *job = new_job(step->spread < 0 ? 0 : 2 * staged->channel[0].rail->nranks);
+    tutti_result_t result = TUTTI_SUCCESS;
     if (!job)
         return TUTTI_SYSTEM_ERROR;
-    job->call = *call;
+    job->call = *step->call;
     job->on_rail = true;
-    job->step_of = *of;
+    job->step_of = *step->of;
     job->ticket = ticket;
-    slice_cut(staged, job);
-    return issue_enqueue(staged, job, stream);
+    if (job->items)
+        result = describe_spread(staged, step, job, stream);
+    else
+        slice_cut(staged, job, step->longest);
+    if (result == TUTTI_SUCCESS)
+        return issue_enqueue(staged, job, stream);
+    free_job(job);
+    return result;
 }
 
 tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,

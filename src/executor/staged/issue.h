@@ -9,9 +9,13 @@
  * graph. ticket: the operation's. The host stores the ticket when the operation is over, as a stream that writes it
  * would hold up others. 0: a stream stores it. */
 tutti_result_t issue_collective(struct staged *staged, const struct call *call, uint32_t ticket, CUstream stream);
-/* As a step of a call of all ranks, on the ranks of this one's rail. */
-tutti_result_t issue_on_rail(struct staged *staged, const struct call *call, const struct call *of, uint32_t ticket,
-                             CUstream stream);
+/* A call on the ranks of this one's rail, as a step of a call of all ranks. */
+struct issue_step {
+    const struct call *call, *of;
+    size_t longest; /* elements of a block of the call, or of a message, on the rail that has the longest */
+    int spread;     /* as messages: which of spread_steps(); -1: in slices */
+};
+tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *step, uint32_t ticket, CUstream stream);
 tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
                               CUstream stream);
 

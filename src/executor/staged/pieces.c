@@ -45,6 +45,7 @@ struct direction {
 /* What one channel has to do of a job. */
 struct pieces_work {
     struct channel *channel;
+    struct team *team;
     const struct job *job;
     size_t left, bytes; /* pieces that are not over; of all */
     int *after;         /* by item: the next one of its direction; -1 */
@@ -68,10 +69,15 @@ static size_t item_bytes(const struct p2p_item *item)
 }
 
 /* A message of no bytes is a piece too. */
+static size_t pieces_in(const struct staged *staged, size_t bytes)
+{
+    size_t piece = pieces_piece_bytes(staged);
+    return bytes ? (bytes + piece - 1) / piece : 1;
+}
+
 static size_t item_pieces(const struct staged *staged, const struct p2p_item *item)
 {
-    size_t bytes = item_bytes(item), piece = pieces_piece_bytes(staged);
-    return bytes ? (bytes + piece - 1) / piece : 1;
+    return pieces_in(staged, item_bytes(item));
 }
 
 /* The channel of a message's first piece. The others follow round by round. */
@@ -94,17 +100,25 @@ uint32_t pieces_channels(const struct staged *staged, const struct p2p_item *ite
     return channels;
 }
 
-/* Of an item: the first piece that is this channel's, and how many are. */
-static size_t first_piece(const struct channel *channel, const struct p2p_item *item)
+uint32_t pieces_rail_channels(const struct staged *staged, size_t longest)
 {
-    size_t channels = (size_t)channel->staged->channels;
-    return ((size_t)channel->index + channels - first_channel(channel->staged, item)) % channels;
+    size_t pieces = pieces_in(staged, longest), all = (size_t)staged->channels;
+    return (1u << (pieces < all ? pieces : all)) - 1;
 }
 
-static size_t own_pieces(const struct channel *channel, const struct p2p_item *item)
+/* Of an item: the first piece that is this channel's, and how many are. */
+static size_t first_piece(const struct pieces_work *work, const struct p2p_item *item)
 {
-    size_t pieces = item_pieces(channel->staged, item), first = first_piece(channel, item),
-           channels = (size_t)channel->staged->channels;
+    const struct channel *channel = work->channel;
+    size_t channels = (size_t)channel->staged->channels,
+           first = work->job->on_rail ? 0 : first_channel(channel->staged, item);
+    return ((size_t)channel->index + channels - first) % channels;
+}
+
+static size_t own_pieces(const struct pieces_work *work, const struct p2p_item *item)
+{
+    const struct staged *staged = work->channel->staged;
+    size_t pieces = item_pieces(staged, item), first = first_piece(work, item), channels = (size_t)staged->channels;
     return first < pieces ? (pieces - first + channels - 1) / channels : 0;
 }
 
@@ -113,7 +127,7 @@ static size_t own_pieces(const struct channel *channel, const struct p2p_item *i
 static void begin_item(const struct pieces_work *work, struct direction *direction, int item)
 {
     direction->item = item;
-    direction->next = item < 0 ? 0 : first_piece(work->channel, &work->job->items[item]);
+    direction->next = item < 0 ? 0 : first_piece(work, &work->job->items[item]);
 }
 
 static size_t padded(size_t bytes)
@@ -125,7 +139,7 @@ static void pieces_add_item(struct pieces_work *work, struct direction *directio
 {
     const struct p2p_item *item = &work->job->items[i];
     size_t bytes = item_bytes(item), most = pieces_piece_bytes(work->channel->staged),
-           largest = bytes < most ? bytes : most, pieces = own_pieces(work->channel, item);
+           largest = bytes < most ? bytes : most, pieces = own_pieces(work, item);
     if (direction->left)
         work->after[direction->last] = i;
     else
@@ -144,7 +158,7 @@ static void sort_items(struct pieces_work *work, int *number)
         const struct p2p_item *item = &work->job->items[i];
         int *mine = &number[2 * item->peer + item->sends];
         work->after[i] = -1;
-        if (!own_pieces(work->channel, item))
+        if (!own_pieces(work, item))
             continue;
         if (!*mine) {
             *mine = ++work->directions;
@@ -229,7 +243,7 @@ static void pieces_post(struct pieces_work *work, struct pieces_place *place)
                                   .type = TUTTI_UINT8,
                                   .on_device = place->direct};
     place->state = PLACE_POSTED;
-    p2p_post(work->channel->team, work->p2p, (int)(place - work->place), &item);
+    p2p_post(work->team, work->p2p, (int)(place - work->place), &item);
 }
 
 /* What is to be sent has come from the GPU; or what was received has come to it, or what was sent has left. */
@@ -248,7 +262,7 @@ static tutti_result_t copy(struct pieces_work *work, struct pieces_place *place)
     tutti_result_t result = TUTTI_SUCCESS;
     place->state = PLACE_COPYING;
     if (place->bytes > SMALL)
-        engine_notice(work->channel->team->engine); /* what is posted goes on while this thread waits for the copy */
+        engine_notice(work->team->engine); /* what is posted goes on while this thread waits for the copy */
     if (place->bytes)
         result = slice_copy(work->channel, place->gpu, place->host, place->bytes, !place->of->sends);
     if (result == TUTTI_SUCCESS && work->channel->staged->copies)
@@ -279,14 +293,14 @@ static tutti_result_t spill(struct pieces_work *work, struct pieces_place *place
     place->direct.device = 0;
     tutti_result_t result = slice_copy(work->channel, place->gpu, place->host, place->bytes, false);
     if (result == TUTTI_SUCCESS)
-        p2p_spilled(work->channel->team, work->p2p, (int)(place - work->place));
+        p2p_spilled(work->team, work->p2p, (int)(place - work->place));
     return result;
 }
 
 static tutti_result_t pieces_take_spilling(struct pieces_work *work, bool *moved)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    int spilling = p2p_take_spilling(work->channel->team, work->p2p, work->ended);
+    int spilling = p2p_take_spilling(work->team, work->p2p, work->ended);
     *moved |= spilling > 0;
     for (int i = 0; i < spilling && result == TUTTI_SUCCESS; i++)
         result = spill(work, &work->place[work->ended[i]]);
@@ -360,7 +374,7 @@ static void pieces_sent(struct pieces_work *work, struct pieces_place *place)
 static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    int ended = p2p_take_ended(work->channel->team, work->p2p, work->ended);
+    int ended = p2p_take_ended(work->team, work->p2p, work->ended);
     *moved = ended > 0;
     for (int i = 0; i < ended && result == TUTTI_SUCCESS; i++) {
         struct pieces_place *place = &work->place[work->ended[i]];
@@ -380,7 +394,7 @@ static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
 
 static tutti_result_t carry(struct pieces_work *work)
 {
-    struct team *team = work->channel->team;
+    struct team *team = work->team;
     tutti_result_t result = work->channel->staged->copies ? TUTTI_SUCCESS : await_copies(work); /* of a job before */
     bool moved = true;
     if (result == TUTTI_SUCCESS)
@@ -395,14 +409,14 @@ static tutti_result_t carry(struct pieces_work *work)
 
 tutti_result_t pieces_run(struct channel *channel, const struct job *job)
 {
-    struct pieces_work work = {.channel = channel, .job = job};
+    struct pieces_work work = {.channel = channel, .team = job_team(channel, job), .job = job};
     tutti_result_t result = set_out(&work);
     if (result == TUTTI_SUCCESS && work.left)
         result = carry(&work);
     if (result != TUTTI_SUCCESS)
         channel_fail(channel, result); /* nothing reads or writes what is freed here after this */
     if (work.p2p)
-        p2p_close(channel->team, work.p2p);
+        p2p_close(work.team, work.p2p);
     free(work.after);
     free(work.direction);
     free(work.place);

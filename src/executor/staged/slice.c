@@ -69,19 +69,20 @@ static size_t slice_room(const struct staged *staged, const struct job *job)
 }
 
 /* Every channel gets as many slices as every other, and as much. */
-void slice_cut(const struct staged *staged, struct job *job)
+void slice_cut(const struct staged *staged, struct job *job, size_t longest)
 {
     size_t count = job->call.count, most = slice_room(staged, job), channels = (size_t)staged->channels;
-    size_t turns = (count + most * channels - 1) / (most * channels), each = 1;
-    if (count) {
-        each = (count + turns * channels - 1) / (turns * channels);
+    size_t turns = (longest + most * channels - 1) / (most * channels), each = 1;
+    if (longest) {
+        each = (longest + turns * channels - 1) / (turns * channels);
         each = each < most / LEAST ? most / LEAST : each;
         each = (each + ALIGN - 1) / ALIGN * ALIGN;
         each = each < most ? each : most;
     }
     job->each = each;
     job->slices = count ? (count + each - 1) / each : 1;
-    job->channels = job->slices < channels ? (1u << job->slices) - 1 : (1u << channels) - 1;
+    size_t slices = longest ? (longest + each - 1) / each : 1;
+    job->channels = slices < channels ? (1u << slices) - 1 : (1u << channels) - 1;
 }
 
 /* False: there is none. */

@@ -5,7 +5,9 @@
 
 #include "executor/staged/staged.h"
 
-void slice_cut(const struct staged *staged, struct job *job);
+/* longest: elements of a block on the rail, of all rails, whose blocks are the longest. All take the channels which
+ * that rail needs. */
+void slice_cut(const struct staged *staged, struct job *job, size_t longest);
 /* The one block that the first channel copies from the GPU's memory first. Returns its bytes; 0: there is none, or
  * several are copied. */
 size_t slice_first(struct channel *channel, const struct job *job, const void **gpu);

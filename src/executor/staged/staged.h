@@ -33,7 +33,7 @@ struct channel {
     int index;
     struct engine *engine; /* NULL: channel 0 has the communicator's team */
     struct team *team;
-    struct team *rail; /* a part of `team`, for jobs on rails; NULL: there is none */
+    struct team *rail; /* a part of `team`, or all of it, for jobs on rails; NULL: there is none */
     CUstream in, out;  /* these, and all events, are NULL where there is a courier */
     CUevent finished;  /* behind the channel's last copy for a job */
     struct slice slice[SLICES];
@@ -61,6 +61,7 @@ struct staged {
     CUdeviceptr done_device;
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
+    int blocks;   /* of a kernel, at most; 0: any number */
     int channels; /* the same on all ranks */
     struct kernel_copy
         *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
@@ -68,8 +69,11 @@ struct staged {
     struct kernel_post *post; /* pinned, behind the copies: where graphs' kernels ask for their jobs */
     CUdeviceptr launches;     /* device memory: their launches */
     struct doubt doubt;
-    bool direct;  /* adapters read and write the GPU's memory by themselves, where they can */
-    bool crowded; /* the ranks' threads may have to share processors */
+    bool kernel;        /* a kernel is to copy */
+    bool direct;        /* adapters read and write the GPU's memory by themselves, where they can */
+    bool alone;         /* no executor above this one has islands: the rail is all ranks, where there is one */
+    size_t direct_from; /* bytes of a message from which all ranks' adapters do; SIZE_MAX: not those of all ranks */
+    bool crowded;       /* the ranks' threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
     struct list jobs;    /* all that are not complete, in the order of issue */
@@ -92,7 +96,7 @@ struct job {
     bool on_rail;           /* the call is of the ranks of this one's rail, and a step of */
     struct call step_of;    /* one of all ranks */
     size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
-    struct p2p_item *items; /* NULL: a collective */
+    struct p2p_item *items; /* NULL: a collective, in slices */
     int count;
     uint32_t sequence; /* of what a graph holds: the recipe's number */
     bool replayed;     /* a graph's */

@@ -10,14 +10,15 @@
 
 #include <unistd.h>
 
-struct share share_of(const struct team *team)
+struct share share_of(const struct team *team, int blocks)
 {
     cpu_set_t set;
     int count = affinity_count(&set);
     return (struct share){.host = team->process[team->rank]->host,
                           .set = hash_bytes(0, &set, sizeof set),
                           .processors = count ? (uint32_t)count : 1,
-                          .wish = (uint32_t)param_int(PARAM_STAGE_THREADS)};
+                          .wish = (uint32_t)param_int(PARAM_STAGE_THREADS),
+                          .most = (uint32_t)blocks};
 }
 
 static int threads_for(long processors, int ranks)
@@ -40,6 +41,8 @@ static int threads_wanted(const struct share *all, int nranks, int rank)
     int wish = (int)all[rank].wish;
     if (wish == 0)
         wish = threads_for(all[rank].processors, sharers(all, nranks, rank));
+    if (all[rank].most && wish > (int)all[rank].most)
+        wish = (int)all[rank].most;
     return wish < 1 ? 1 : wish > ENGINE_MOST ? ENGINE_MOST : wish;
 }
 
@@ -51,6 +54,14 @@ int share_channels(const struct share *all, int nranks)
         fewest = wish < fewest ? wish : fewest;
     }
     return fewest;
+}
+
+size_t share_direct_from(const struct share *all, int nranks)
+{
+    uint64_t from = 1; /* what has no bytes goes otherwise */
+    for (int rank = 0; rank < nranks; rank++)
+        from = all[rank].direct_from > from ? all[rank].direct_from : from;
+    return (size_t)from;
 }
 
 bool share_crowds(const struct share *all, int nranks, int rank, int channels)

@@ -11,12 +11,17 @@
 struct share {
     uint64_t host, set; /* ranks with the same of both run on the same processors */
     uint32_t processors;
-    uint32_t wish; /* threads; 0: by the processors */
+    uint32_t wish;        /* threads; 0: by the processors */
+    uint32_t most;        /* threads, each of which has a block of a kernel; 0: any number */
+    uint64_t direct_from; /* bytes of a message from which adapters reach the GPU's memory; SIZE_MAX: they do not */
 };
 
-struct share share_of(const struct team *team);
+/* blocks: of a kernel, at most; 0: any number. */
+struct share share_of(const struct team *team, int blocks);
 /* As many as the rank that wants the fewest. */
 int share_channels(const struct share *all, int nranks);
+/* What all ranks' adapters do. */
+size_t share_direct_from(const struct share *all, int nranks);
 /* Would `channels` threads of each rank leave less than half of the rank's processors? */
 bool share_crowds(const struct share *all, int nranks, int rank, int channels);
 /* To the log. */
