@@ -112,7 +112,8 @@ static const char *variable(const char *own, const char *of_nccl)
  * NCCL. */
 static int blocks_of(const struct config_known *known)
 {
-    if (known->most_ctas == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_BLOCKS", "NCCL_MAX_CTAS"))
+    if (known->most_ctas == NCCL_CONFIG_UNDEF_INT || variable("TUTTI_BLOCKS", "NCCL_MAX_CTAS") ||
+        variable("TUTTI_BLOCKS", "NCCL_MAX_NCHANNELS"))
         return 0;
     return known->most_ctas < MOST_BLOCKS ? known->most_ctas : MOST_BLOCKS;
 }

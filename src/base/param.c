@@ -40,6 +40,25 @@ static const char *const former[PARAM_COUNT] = {
 #undef RENAMED
 };
 
+/* NCCL's older names. */
+static const char *const older[PARAM_COUNT] = {
+#define ALSO(id, variable) [PARAM_##id] = variable,
+#define INSTEAD(...)
+#include "tables/nccl.tbl"
+#undef ALSO
+#undef INSTEAD
+};
+
+static const struct {
+    const char *variable, *text;
+} instead[] = {
+#define ALSO(...)
+#define INSTEAD(variable, text) {variable, text},
+#include "tables/nccl.tbl"
+#undef ALSO
+#undef INSTEAD
+};
+
 struct param_value param_values[PARAM_COUNT];
 _Atomic bool param_loaded;
 static char complaint[640];
@@ -113,8 +132,8 @@ static const char *param_find(const char *name)
 /* By the setting's own name, then by its former one, then by NCCL's. */
 static const char *find_any(enum param_id id, const char **source)
 {
-    const char *names[] = {rows[id].name, former[id], *rows[id].alias ? rows[id].alias : NULL}, *text = NULL;
-    for (int i = 0; i < 3 && !text; i++) {
+    const char *names[] = {rows[id].name, former[id], *rows[id].alias ? rows[id].alias : NULL, older[id]}, *text = NULL;
+    for (int i = 0; i < 4 && !text; i++) {
         *source = names[i];
         text = names[i] ? param_find(names[i]) : NULL;
     }
@@ -246,7 +265,7 @@ static bool known(const char *variable)
     size_t length = strcspn(variable, "=");
     for (int id = 0; id < PARAM_COUNT; id++)
         if (is(variable, length, rows[id].name) || is(variable, length, former[id]) ||
-            is(variable, length, rows[id].alias))
+            is(variable, length, rows[id].alias) || is(variable, length, older[id]))
             return true;
     return false;
 }
@@ -299,6 +318,14 @@ void param_each_unknown(param_unknown_fn say, void *context)
     conf_each(tell_unknown, &listener);
 }
 
+static const char *holds_instead(const char *variable, int length)
+{
+    for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+        if (is(variable, (size_t)length, instead[i].variable))
+            return instead[i].text;
+    return "tutti has nothing that it could mean (see tutti env)";
+}
+
 static void param_warn(const char *variable, int length, const char *name, void *context)
 {
     if (name)
@@ -306,13 +333,26 @@ static void param_warn(const char *variable, int length, const char *name, void 
     else if (*variable == 'T')
         log_warn("unknown variable %.*s is ignored (see tutti env)", length, variable);
     else
-        log_info("%.*s is set and has no effect here: tutti has nothing that it could mean (see tutti env)", length,
-                 variable);
+        log_info("%.*s is set and has no effect here: %s", length, variable, holds_instead(variable, length));
+}
+
+/* A value of NCCL's variable that is none here stops nobody: NCCL may know it. */
+static void warn_strange(enum param_id id)
+{
+    const char *source, *text = find_any(id, &source);
+    char range[200];
+    int64_t number;
+    if (!text || strncmp(source, "TUTTI_", 6) == 0 || parse_value(&rows[id], text, &number))
+        return;
+    describe_range(&rows[id], range, sizeof range);
+    log_info("%s=%.100s has no effect here: want %s", source, text, range);
 }
 
 static void warn_unknown(void)
 {
     param_each_unknown(param_warn, NULL);
+    for (int id = 0; id < PARAM_COUNT; id++)
+        warn_strange((enum param_id)id);
 }
 
 tutti_result_t param_check(void)

@@ -47,7 +47,14 @@ static void files(void **state)
     setenv("NCCL_MAX_CTAS", "3", 1);
     param_reload();
     assert_int_equal(param_int(PARAM_BLOCKS), 3);
+    setenv("NCCL_MAX_NCHANNELS", "2", 1); /* the older name counts where the present one is not set */
+    param_reload();
+    assert_int_equal(param_int(PARAM_BLOCKS), 3);
     unsetenv("NCCL_MAX_CTAS");
+    write_file("named", "");
+    param_reload();
+    assert_int_equal(param_int(PARAM_BLOCKS), 2);
+    unsetenv("NCCL_MAX_NCHANNELS");
     unsetenv("NCCL_CONF_FILE");
 }
 
@@ -199,6 +206,9 @@ static void unused(void **state)
     setenv("TUTTI_XYZZYXYZZY", "1", 1);
     setenv("TUTTI_TEST_X", "1", 1);
     setenv("NCCL_SOCKET_IFNAM", "eth0", 1);
+    setenv("NCCL_CROSS_NIC", "1", 1);
+    setenv("NCCL_NET_GDR_LEVEL", "LOCAL", 1);
+    setenv("NCCL_MIN_NCHANNELS", "2", 1);
     log_of("NCCL_LOCAL_REGISTER", "1", text, sizeof text);
     assert_non_null(strstr(text, "NCCL_LOCAL_REGISTER is set and has no effect here"));
     assert_null(strstr(text, "NCCL_MAX_CTAS"));
@@ -208,6 +218,9 @@ static void unused(void **state)
     assert_non_null(strstr(text, "unknown variable TUTTI_XYZZYXYZZY is ignored (see tutti env)"));
     assert_non_null(strstr(text, "unknown variable NCCL_SOCKET_IFNAM is ignored. Did you mean NCCL_SOCKET_IFNAME?"));
     assert_null(strstr(text, "TUTTI_TEST_X"));
+    assert_non_null(strstr(text, "NCCL_CROSS_NIC is set and has no effect here: the i-th lane"));
+    assert_non_null(strstr(text, "NCCL_NET_GDR_LEVEL=LOCAL has no effect here: want one of LOC|PIX"));
+    assert_null(strstr(text, "NCCL_MIN_NCHANNELS"));
 }
 
 static int clean(void **state)
