@@ -26,8 +26,12 @@
 #define BOUNCE     ((size_t)256 << 10) /* bytes of pinned memory for what lies in memory that GPUs do not reach */
 #define FIRST      ((size_t)16 << 10)  /* bytes of pinned memory for what comes with the news of a kernel */
 #define LOOKS      4000 /* at an answer, one after another; then they come slowly: the stream may be busy for long */
-#define PAUSE_US   50   /* between two that come slowly */
-#define SLOW_LOOKS 1000 /* slow looks, after which the driver is asked again whether the GPU still works */
+#define PAUSE_US   50   /* between two that come slowly, */
+#define LONG_US    500  /* and where a job has waited for long: a part of that time, up to this, */
+#define LATER      64   /* so that it begins no later than by this part */
+#define REST_FROM  (100 * NS_PER_US)   /* ns of a copy, from which on the thread sleeps for half of it */
+#define PACED      ((size_t)128 << 10) /* bytes of a copy that shows how long copies take */
+#define SLOW_LOOKS 1000              /* slow looks, after which the driver is asked again whether the GPU still works */
 #define LOOK_AFTER (500 * NS_PER_MS) /* ns between two looks for freed memory */
 #define PATIENCE   50000             /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
 
@@ -191,11 +195,31 @@ static tutti_result_t is_hopeless(const struct staged *staged, const struct job 
     return failure != TUTTI_SUCCESS && ++*looks > PATIENCE ? failure : TUTTI_SUCCESS;
 }
 
+unsigned courier_pause(uint64_t waited)
+{
+    uint64_t us = waited / LATER / NS_PER_US;
+    return us < PAUSE_US ? PAUSE_US : us < LONG_US ? (unsigned)us : LONG_US;
+}
+
+uint64_t courier_rest(uint64_t pace, size_t bytes)
+{
+    uint64_t takes = pace * (bytes >> 10) >> 10;
+    return takes < REST_FROM ? 0 : takes / 2;
+}
+
+/* A slow copy may have waited for something else. */
+uint64_t courier_pace(uint64_t pace, size_t bytes, uint64_t took)
+{
+    uint64_t now = bytes < PACED ? pace : (took << 10) / (bytes >> 10), most = pace + pace / 8;
+    return !pace || now < most ? now : most;
+}
+
 static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_copy *slot, uint32_t number,
                                      const struct job *meets)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     unsigned failed_looks = 0;
+    uint64_t began = 0;
     for (unsigned look = 0; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
          look++) {
         if (look < LOOKS && !(meets && courier_is_asked(staged))) {
@@ -204,9 +228,10 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
         }
         if (look >= LOOKS && (look - LOOKS) % SLOW_LOOKS == 0)
             doubt(staged);
+        began = began ? began : clock_ns();
         result = is_hopeless(staged, meets, &failed_looks);
         if (result == TUTTI_SUCCESS)
-            usleep(PAUSE_US);
+            usleep(meets ? courier_pause(clock_ns() - began) : PAUSE_US);
     }
     return result;
 }
@@ -233,7 +258,14 @@ static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from,
     order_part(slot, KERNEL_ORDER_FROM, from, number);
     order_part(slot, KERNEL_ORDER_BYTES, bytes, number);
     order_part(slot, KERNEL_ORDER_JOB, channel->job, number);
-    return wait_for_order(staged, slot, number, meets);
+    if (meets)
+        return wait_for_order(staged, slot, number, meets);
+    uint64_t began = clock_ns(), rest = courier_rest(channel->pace, bytes);
+    if (rest) /* this thread would only look on; who carries what is posted may need the processor */
+        usleep((useconds_t)(rest / NS_PER_US));
+    tutti_result_t result = wait_for_order(staged, slot, number, NULL);
+    channel->pace = courier_pace(channel->pace, bytes, clock_ns() - began);
+    return result;
 }
 
 /* Memory that nothing else is copied to: where a graph's kernel comes between, a kernel of the job may take the order

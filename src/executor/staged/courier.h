@@ -21,6 +21,13 @@ bool courier_brings(size_t bytes);
 void courier_fetch(const struct channel *channel, void *host, size_t bytes);
 /* A kernel of a graph waits for its job. */
 bool courier_is_asked(const struct staged *staged);
+/* us between two looks for a kernel. waited: ns for which it has been waited for. */
+unsigned courier_pause(uint64_t waited);
+/* ns for which nobody looks at a copy of these bytes: half of what the copy takes, if that is long. pace: ns that the
+ * latest copies took for 1 MiB; 0: not known. */
+uint64_t courier_rest(uint64_t pace, size_t bytes);
+/* The pace after a copy. took: ns. */
+uint64_t courier_pace(uint64_t pace, size_t bytes, uint64_t took);
 /* As slice_copy(); the copy is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 

@@ -86,9 +86,29 @@ static void what_is_given_up_is_not_brought(void **state)
     free(team);
 }
 
+/* Waiting threads leave the processors to others: for a 64th of what they have waited, or half of what a copy takes. */
+static void threads_rest_while_they_wait(void **state)
+{
+    uint64_t pace = 0;
+    (void)state;
+    assert_int_equal(courier_pause(0), 50);
+    assert_int_equal(courier_pause(6400000), 100);
+    assert_int_equal(courier_pause(UINT64_MAX / 2), 500);
+    assert_int_equal(courier_rest(pace, 1 << 20), 0);
+    pace = courier_pace(pace, 1024, 1000000); /* so few bytes tell nothing */
+    assert_int_equal(pace, 0);
+    pace = courier_pace(pace, 512 << 10, 100000);
+    assert_int_equal(pace, 200000);
+    assert_int_equal(courier_rest(pace, 1 << 20), 100000);
+    assert_int_equal(courier_rest(pace, 256 << 10), 0);
+    assert_int_equal(courier_pace(pace, 1 << 20, 1000000000), 225000); /* it waited for something else */
+    assert_int_equal(courier_pace(pace, 1 << 20, 150000), 150000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(standing_still_is_no_waiting),
-                                       cmocka_unit_test(what_is_given_up_is_not_brought)};
+                                       cmocka_unit_test(what_is_given_up_is_not_brought),
+                                       cmocka_unit_test(threads_rest_while_they_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

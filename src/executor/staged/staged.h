@@ -38,6 +38,7 @@ struct channel {
     CUevent finished;  /* behind the channel's last copy for a job */
     struct slice slice[SLICES];
     uint32_t ordered, job; /* of the courier: the last order; the job that it is of */
+    uint64_t pace;         /* ns that the latest copies took for 1 MiB; 0: not known */
     bool brought;          /* the job's kernel has come with the first block already */
     struct list jobs;      /* by job->turn[index] */
     pthread_cond_t news;
