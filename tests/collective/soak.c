@@ -3,11 +3,16 @@
  * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S
  * seconds, or until one of them has SIGTERM. Each result is checked bit by bit. Meanwhile a thread of every rank shuts
  * down one of the process's TCP connections to peers every MS milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp
- * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600.
+ * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600. On GPUs of the stand-in driver: gpu.h.
+ *
+ * --cuts MS: a thread of every rank takes software RDMA devices out and puts them in again. --dies KIND: the last rank
+ * dies in a collective of this kind, by number; the others have the right result, or say who died.
  */
+#include "gpu.h"
 #include "job.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +29,8 @@
 static struct {
     double seconds;
     uint64_t seed;
-    int reset_ms;
+    int reset_ms, cut_ms;
+    int dies; /* kind; -1: nobody does */
     int rank, nranks;
     tutti_comm_t comm;
     struct job batch[BATCH];
@@ -32,7 +38,7 @@ static struct {
     uint64_t operations, bytes, wrong;
     _Atomic uint64_t resets;
     _Atomic bool over;
-} s = {.seconds = 10, .seed = 1, .reset_ms = 200};
+} s = {.seconds = 10, .seed = 1, .reset_ms = 200, .dies = -1};
 
 static volatile sig_atomic_t asked_to_end;
 
@@ -81,19 +87,45 @@ static int any_connection(unsigned *seed)
     return count ? found[rand_r(seed) % (unsigned)count] : -1;
 }
 
+static void rest_about(int every_ms, unsigned *seed)
+{
+    long ms = every_ms / 2 + rand_r(seed) % (every_ms + 1);
+    struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
 static void *reset_lanes(void *unused)
 {
     unsigned seed = (unsigned)(s.seed * 31 + (uint64_t)s.rank);
     (void)unused;
     while (!atomic_load(&s.over)) {
-        struct timespec pause = {0, 0};
-        long ms = s.reset_ms / 2 + rand_r(&seed) % (s.reset_ms + 1);
-        pause.tv_sec = ms / 1000;
-        pause.tv_nsec = ms % 1000 * 1000000;
-        nanosleep(&pause, NULL);
+        rest_about(s.reset_ms, &seed);
         int fd = any_connection(&seed);
         if (fd >= 0 && !atomic_load(&s.over) && shutdown(fd, SHUT_RDWR) == 0)
             atomic_fetch_add(&s.resets, 1);
+    }
+    return NULL;
+}
+
+/* One device, or both: then no lane is left that reaches memory by itself. */
+static void *cut_devices(void *unused)
+{
+    static const char *const device[] = {"soft_v0", "soft_v1"};
+    int (*control)(const char *command, char *answer, size_t size);
+    unsigned seed = (unsigned)(s.seed * 37 + (uint64_t)s.rank);
+    void *library = dlopen(getenv("TUTTI_IBVERBS_LIBRARY"), RTLD_NOW);
+    *(void **)&control = library ? dlsym(library, "softverbs_control") : NULL;
+    (void)unused;
+    while (control && !atomic_load(&s.over)) {
+        rest_about(s.cut_ms, &seed);
+        int which = rand_r(&seed) % 3, wrong = 0;
+        char command[32], answer[200];
+        for (int plug = 0; plug < 2; plug++)
+            for (int i = 0; i < 2; i++) {
+                snprintf(command, sizeof command, "%s %s", plug ? "plug" : "unplug", device[i]);
+                wrong |= which == i ? 0 : control(command, answer, sizeof answer);
+            }
+        atomic_fetch_add(&s.resets, !wrong);
     }
     return NULL;
 }
@@ -117,10 +149,13 @@ static void check_batch(void)
 /* All ranks stop together. */
 static bool agreed_end(double end)
 {
-    int32_t mine = asked_to_end || now() >= end, any = 0;
-    must(tutti_allreduce(&mine, &any, 1, TUTTI_INT32, TUTTI_MAX, s.comm, NULL), "allreduce");
+    static int32_t *ends; /* mine, any: where the ranks' buffers are */
+    if (!ends)
+        ends = (int32_t *)(void *)job_memory(2 * sizeof *ends);
+    ends[0] = asked_to_end || now() >= end;
+    must(tutti_allreduce(ends, ends + 1, 1, TUTTI_INT32, TUTTI_MAX, s.comm, NULL), "allreduce");
     must(tutti_comm_synchronize(s.comm), "synchronize");
-    return any;
+    return ends[1];
 }
 
 static void report(const char *what, double began)
@@ -153,9 +188,46 @@ static void work(void)
     report("total", began);
 }
 
+/* Of some length: a rank dies before the job, in it, or when its own part is over. */
+static void lose_last(void)
+{
+    char blame[40];
+    struct job job = job_draw(s.seed, 0, s.nranks);
+    job.kind = (enum job_kind)s.dies;
+    job.count = job_rooted(job.kind) || job_reduces(job.kind) ? 200000 : 60000;
+    job.type = TUTTI_INT32;
+    job.op = TUTTI_SUM;
+    job.in_place = false;
+    job_prepare(&job, s.comm, s.rank, s.nranks);
+    must(tutti_barrier(s.comm, NULL), "barrier");
+    must(tutti_comm_synchronize(s.comm), "synchronize");
+    tutti_result_t result = job_issue(&job, NULL);
+    if (s.rank == s.nranks - 1) {
+        usleep((useconds_t)(data_hash(s.seed, 3) % 8 * 1000));
+        _exit(0);
+    }
+    if (result == TUTTI_SUCCESS)
+        result = tutti_comm_synchronize(s.comm);
+    snprintf(blame, sizeof blame, "lost rank %d", s.nranks - 1);
+    s.wrong = result == TUTTI_SUCCESS ? !job_check(&job) : !strstr(tutti_get_last_error(s.comm), blame);
+    printf("rank %d: %s: %s: %s\n", s.rank, job_name(job.kind), s.wrong ? "WRONG" : "right",
+           result == TUTTI_SUCCESS ? "it had ended" : tutti_get_last_error(s.comm));
+    must(tutti_comm_abort(s.comm), "abort");
+}
+
+static void join(void)
+{
+    tutti_config_t config = gpu_config();
+    if (gpu_wanted())
+        gpu_select(atoi(getenv("TUTTI_LOCAL_RANK")));
+    must(tutti_comm_init_from_env(&s.comm, &config), "init");
+    must(tutti_comm_rank(s.comm, &s.rank), "rank");
+    must(tutti_comm_count(s.comm, &s.nranks), "count");
+}
+
 int main(int argc, char **argv)
 {
-    pthread_t thread;
+    pthread_t thread, cutter;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--seconds"))
             s.seconds = atof(argv[i + 1]);
@@ -163,18 +235,28 @@ int main(int argc, char **argv)
             s.seed = strtoull(argv[i + 1], NULL, 10);
         else if (!strcmp(argv[i], "--resets"))
             s.reset_ms = atoi(argv[i + 1]);
+        else if (!strcmp(argv[i], "--cuts"))
+            s.cut_ms = atoi(argv[i + 1]);
+        else if (!strcmp(argv[i], "--dies"))
+            s.dies = atoi(argv[i + 1]);
         else
             return 2;
     }
     signal(SIGTERM, take_signal);
-    must(tutti_comm_init_from_env(&s.comm, NULL), "init");
-    must(tutti_comm_rank(s.comm, &s.rank), "rank");
-    must(tutti_comm_count(s.comm, &s.nranks), "count");
+    join();
+    if (s.dies >= 0 && s.dies < JOB_KINDS) {
+        lose_last();
+        return s.wrong != 0;
+    }
+    if (s.cut_ms > 0 && pthread_create(&cutter, NULL, cut_devices, NULL) != 0)
+        return 2;
     if (s.reset_ms > 0 && pthread_create(&thread, NULL, reset_lanes, NULL) != 0)
         return 2;
     work();
     if (s.reset_ms > 0)
         pthread_join(thread, NULL);
+    if (s.cut_ms > 0)
+        pthread_join(cutter, NULL);
     must(tutti_comm_destroy(s.comm), "destroy");
     return 0;
 }
