@@ -32,6 +32,7 @@ import operators
 import orders
 import port
 import probe
+import rails
 import rates
 import steering
 import together
@@ -47,7 +48,7 @@ import plot  # noqa: E402  (in the folder above)
 MEASUREMENTS = {"defaults": defaults, "steering": steering, "jobs": jobs, "master": master, "bonded": bonded,
                 "leaders": leaders, "probe": probe, "uplink": uplink, "operators": operators, "wide": wide,
                 "port": port, "nics": nics, "rates": rates, "windows": windows, "orders": orders,
-                "together": together, "copies": copies, "distance": distance, "monitor": monitor}
+                "together": together, "copies": copies, "distance": distance, "monitor": monitor, "rails": rails}
 
 
 class Bench:
