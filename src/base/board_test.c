@@ -3,6 +3,7 @@
 #include "base/board.h"
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -223,12 +224,86 @@ static void test_one_for_the_process(void **state)
     board_close(NULL);
 }
 
+/* ---- Many threads ---- */
+
+#define THREADS 4
+#define TURNS   200
+#define LOANS   50
+
+static atomic_int looked; /* threads that have seen the others live */
+
+/* Opens the board, uses it and closes it, as communicators that come and go; NULL: all was right. */
+static const char *come_and_go(uint64_t *now)
+{
+    static const uint64_t nics[] = {NIC, NIC + 1};
+    struct board *board = board_open(host);
+    struct board_use *use = board ? board_use(board, NIC) : NULL;
+    if (!use || use != board_use(board, NIC))
+        return "one place for each interface";
+    int own = board_own(board, nics, 2);
+    if (own < 0 || own > 1 || own != board_own(board, nics, 2))
+        return "the owned interface stays";
+    for (int i = 0; i < LOANS; i++) {
+        atomic_fetch_add(&use->outstanding, 10);
+        atomic_fetch_add(&use->borrowed, 10);
+        struct board_sum sum = board_look(board, NIC, *now += NS_PER_MS);
+        if (sum.outstanding > 3000 || sum.processes > 2) /* this process is not among the others */
+            return "no more than the others have";
+        atomic_fetch_sub(&use->borrowed, 10);
+        atomic_fetch_sub(&use->outstanding, 10);
+    }
+    board_close(board);
+    return NULL;
+}
+
+static void *thread_body(void *argument)
+{
+    uint64_t now = 5000 * NS_PER_S;
+    const char *wrong = NULL;
+    for (int i = 0; !wrong && i < TURNS; i++) {
+        wrong = come_and_go(&now);
+        atomic_fetch_add(&looked, i == 0);
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+/* Threads of one process open, look and close at once, while other processes are killed. */
+static void test_threads_and_kills(void **state)
+{
+    pthread_t thread[THREADS];
+    void *wrong;
+    pid_t pid[2] = {begin(1000), begin(2000)};
+    atomic_store(&looked, 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, thread_body, NULL), 0);
+    while (atomic_load(&looked) < THREADS)
+        usleep(1000);
+    finish(pid[0]);
+    finish(pid[1]);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(thread[i], &wrong), 0);
+        if (wrong)
+            print_error("not so: %s\n", (const char *)wrong);
+        assert_null(wrong);
+    }
+    struct board *board = board_open(host);
+    struct board_use *use = board_use(board, NIC);
+    assert_int_equal(atomic_load(&use->outstanding), 0);
+    assert_int_equal(atomic_load(&use->borrowed), 0);
+    assert_sum(board, 0, 0, 0);
+    board_close(board);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_after_each_kill),         cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_who_is_killed_is_not_counted),  cmocka_unit_test(test_slots_are_used_again),
-        cmocka_unit_test(test_a_child_has_a_slot_of_its_own), cmocka_unit_test(test_one_for_the_process),
+        cmocka_unit_test(test_right_after_each_kill),
+        cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_who_is_killed_is_not_counted),
+        cmocka_unit_test(test_slots_are_used_again),
+        cmocka_unit_test(test_a_child_has_a_slot_of_its_own),
+        cmocka_unit_test(test_one_for_the_process),
+        cmocka_unit_test(test_threads_and_kills),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
