@@ -36,11 +36,13 @@ static enum net_result connect_both(const struct end *end, struct both *both)
 
 static enum net_result carry(const struct end *end, const struct both *both)
 {
-    unsigned char from[BYTES], to[BYTES] = {0};
-    void *send = NULL, *receive = NULL;
+    unsigned char from[BYTES], to[BYTES] = {0}, other[8] = {0}; /* the other one comes first, and is kept */
+    void *send = NULL, *receive = NULL, *sends_other = NULL, *receives_other = NULL, *data = other;
     int sent = 0, received = 0, size = 0;
     payload_fill(from, sizeof from, 1);
     enum net_result result = net_receive(&end->net, both->receives, to, sizeof to, NULL, &receive);
+    if (result == NET_SUCCESS)
+        result = net_send_as(&end->net, both->sends, DRIVER_TAG + 1, from, sizeof other, NULL, &sends_other);
     if (result == NET_SUCCESS)
         result = net_send(&end->net, both->sends, from, sizeof from, NULL, &send);
     while (result == NET_SUCCESS && (!sent || !received)) {
@@ -51,6 +53,14 @@ static enum net_result carry(const struct end *end, const struct both *both)
         usleep(100);
     }
     CHECK(result != NET_SUCCESS || (size == BYTES && payload_is(to, sizeof to, 1)));
+    if (result == NET_SUCCESS)
+        result = net_receive_grouped(&end->net, both->receives, 1, &data, (size_t[]){sizeof other},
+                                     (int[]){DRIVER_TAG + 1}, &receives_other);
+    if (result == NET_SUCCESS)
+        result = end_wait(end, receives_other, NULL);
+    if (result == NET_SUCCESS)
+        result = end_wait(end, sends_other, NULL);
+    CHECK(result != NET_SUCCESS || payload_is(other, sizeof other, 1));
     return result;
 }
 

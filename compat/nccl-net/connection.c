@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests of one connection. A communicator runs one operation after another, so what is posted while one runs goes
- * together as the next: a group of a head, which says how many payloads follow and how long each is, and of these. A
- * receiver asks for a head only when it has buffers, so that a connection without requests has nothing under way and
- * can be closed in peace.
+ * together as the next: a group of a head, which says how many payloads follow, how long each is and its tag, and of
+ * these. A receiver asks for a head only when it has buffers, so that a connection without requests has nothing under
+ * way and can be closed in peace.
+ *
+ * A receive takes several payloads, and each goes to the first buffer that waits for its tag (requests.c). One whose
+ * buffer is not there yet is kept, if others wait: the payload behind it may be what the receiver needs first.
  */
-#include "nccl-net/net.h"
+#include "nccl-net/requests.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define HEAD_MARK 0x7475746e /* tells the layout of a head, too */
+#define HEAD_MARK 0x74757432 /* tells the layout of a head, too */
 
-struct net_request {
-    struct connection *connection;
-    void *data;
-    size_t size; /* when it is over: of what went, or came */
-    bool used;   /* until a test has said that it is over */
-};
+_Static_assert(NET_MOST_BYTES <= UINT32_MAX, "a head tells each size");
 
 struct head {
     uint32_t mark, count;
-    uint64_t size[NET_REQUESTS];
+    struct {
+        uint32_t size;
+        int32_t tag;
+    } payload[NET_REQUESTS];
 };
 
 struct connection {
@@ -30,9 +32,10 @@ struct connection {
     tutti_stream_t stream;
     int rank;
     enum net_result failed;
-    struct net_request request[NET_REQUESTS]; /* by position */
-    uint64_t posted, issued, over;            /* positions: those below are */
-    bool running;                             /* an operation is */
+    struct net_requests requests;
+    struct net_part *going[NET_REQUESTS]; /* of the operation that runs */
+    uint32_t goes;
+    bool running, asks; /* an operation is; it is a head that the receiver asks for */
     struct head head;
     uint32_t told, taken; /* of the receiver's head: payloads that it tells of, and those that have been asked for */
 };
@@ -61,20 +64,16 @@ static void fail(struct connection *connection, enum net_result result)
 
 void connection_close(struct connection *connection)
 {
-    if (connection->running || connection->posted != connection->over)
+    if (connection->running || connection->requests.unfinished)
         tutti_comm_abort(connection->comm);
     tutti_stream_destroy(connection->stream);
     tutti_comm_destroy(connection->comm);
+    requests_free(&connection->requests);
     pthread_mutex_destroy(&connection->lock);
     free(connection);
 }
 
 /* ---- Operations ---- */
-
-static struct net_request *at(struct connection *connection, uint64_t position)
-{
-    return &connection->request[position % NET_REQUESTS];
-}
 
 /* One message of the group that is open. */
 static void add(struct connection *connection, void *data, size_t size)
@@ -96,50 +95,62 @@ static void run(struct connection *connection)
         fail(connection, result);
 }
 
+/* The payloads of the operation, behind what the group has. */
+static void run_going(struct connection *connection)
+{
+    for (uint32_t i = 0; i < connection->goes; i++)
+        add(connection, connection->going[i]->data, connection->going[i]->size);
+    run(connection);
+}
+
 static void send_all(struct connection *connection)
 {
     struct head *head = &connection->head;
+    struct net_part *part;
     *head = (struct head){.mark = HEAD_MARK};
-    for (uint64_t i = connection->issued; i < connection->posted; i++)
-        head->size[head->count++] = at(connection, i)->size;
+    while (head->count < NET_REQUESTS && (part = requests_next(&connection->requests))) {
+        head->payload[head->count].size = (uint32_t)part->size;
+        head->payload[head->count].tag = part->tag;
+        connection->going[head->count++] = part;
+    }
+    connection->goes = head->count;
     tutti_group_start();
     add(connection, head, sizeof *head);
-    for (; connection->issued < connection->posted; connection->issued++)
-        add(connection, at(connection, connection->issued)->data, at(connection, connection->issued)->size);
-    run(connection);
+    run_going(connection);
 }
 
 static void ask_for_head(struct connection *connection)
 {
+    connection->asks = true;
     tutti_group_start();
     add(connection, &connection->head, sizeof connection->head);
     run(connection);
 }
 
-/* The next payload's length. False: the buffer is too small for it. */
-static bool take_size(struct connection *connection, struct net_request *request)
+/* Where the head's next payload goes. NULL: nowhere. */
+static struct net_part *take(struct connection *connection)
 {
-    uint64_t size = connection->head.size[connection->taken++];
-    if (size > request->size) {
-        LOG_WARN("a send of %llu bytes meets a receive of %zu", (unsigned long long)size, request->size);
-        fail(connection, NET_INVALID_USAGE);
-        return false;
-    }
-    request->size = size;
-    return true;
+    uint64_t size = connection->head.payload[connection->taken].size;
+    struct net_part *part = NULL;
+    enum net_result result =
+        requests_match(&connection->requests, connection->head.payload[connection->taken].tag, size, &part);
+    connection->taken += part != NULL;
+    if (result != NET_SUCCESS)
+        fail(connection, result);
+    return part;
 }
 
 /* Asks for as many payloads as there are buffers for. */
 static void receive_some(struct connection *connection)
 {
-    uint64_t first = connection->issued;
-    while (connection->taken < connection->told && connection->issued < connection->posted)
-        if (!take_size(connection, at(connection, connection->issued++)))
-            return;
+    struct net_part *part = NULL;
+    connection->goes = 0;
+    while (connection->taken < connection->told && requests_wait(&connection->requests) && (part = take(connection)))
+        connection->going[connection->goes++] = part;
+    if (connection->failed != NET_SUCCESS)
+        return;
     tutti_group_start();
-    for (uint64_t i = first; i < connection->issued; i++)
-        add(connection, at(connection, i)->data, at(connection, i)->size);
-    run(connection);
+    run_going(connection);
 }
 
 static void read_head(struct connection *connection)
@@ -157,16 +168,17 @@ static void read_head(struct connection *connection)
 /* The operation that ran is over. */
 static void settle(struct connection *connection)
 {
-    bool was_head = connection->rank == NET_RECEIVER && connection->issued == connection->over;
-    connection->running = false;
+    bool asked = connection->asks;
+    connection->running = connection->asks = false;
     enum net_result result = log_result(tutti_stream_synchronize(connection->stream), connection->comm,
                                         connection->rank == NET_SENDER ? "sending" : "receiving");
     if (result != NET_SUCCESS)
         fail(connection, result);
-    else if (was_head)
+    else if (asked)
         read_head(connection);
     else
-        connection->over = connection->issued;
+        for (uint32_t i = 0; i < connection->goes; i++)
+            requests_came(&connection->requests, connection->going[i]);
 }
 
 static void start_next(struct connection *connection)
@@ -179,11 +191,20 @@ static void start_next(struct connection *connection)
         ask_for_head(connection);
 }
 
+/* What was kept goes to the receives that have come for it, also while more is on its way. */
+static void hand_out(struct connection *connection)
+{
+    enum net_result result = requests_hand_out(&connection->requests);
+    if (result != NET_SUCCESS)
+        fail(connection, result);
+}
+
 /* Goes as far as it goes without waiting. */
 static void progress(struct connection *connection)
 {
     while (connection->failed == NET_SUCCESS) {
-        if (!connection->running && connection->issued == connection->posted)
+        hand_out(connection);
+        if (connection->failed != NET_SUCCESS || (!connection->running && !requests_wait(&connection->requests)))
             return;
         if (!connection->running)
             start_next(connection);
@@ -196,48 +217,52 @@ static void progress(struct connection *connection)
 
 /* ---- Requests ---- */
 
-enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size,
-                                struct net_request **out)
+static bool may_post(const struct connection *connection, int rank, int n, const size_t *sizes)
+{
+    bool fits = n >= 1 && n <= (rank == NET_SENDER ? 1 : NET_GROUPED);
+    if (connection->rank != rank || !fits) {
+        LOG_WARN("rank %d of a connection is asked to %s %d payloads", connection->rank,
+                 rank == NET_SENDER ? "send" : "receive", n);
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        if (sizes[i] > NET_MOST_BYTES) {
+            LOG_WARN("rank %d of a connection is asked to %s %zu bytes", connection->rank,
+                     rank == NET_SENDER ? "send" : "receive", sizes[i]);
+            return false;
+        }
+    return true;
+}
+
+enum net_result connection_post(struct connection *connection, int rank, int n, void *const *data, const size_t *sizes,
+                                const int *tags, struct net_request **out)
 {
     *out = NULL;
-    if (connection->rank != rank || size > NET_MOST_BYTES) {
-        LOG_WARN("rank %d of a connection is asked to %s %zu bytes", connection->rank,
-                 rank == NET_SENDER ? "send" : "receive", size);
+    if (!may_post(connection, rank, n, sizes))
         return NET_INTERNAL_ERROR;
-    }
     pthread_mutex_lock(&connection->lock);
-    struct net_request *request = at(connection, connection->posted);
-    if (connection->failed == NET_SUCCESS && !request->used) {
-        *request = (struct net_request){connection, data, size, true};
-        connection->posted++;
-        *out = request;
+    if (connection->failed == NET_SUCCESS && (*out = requests_add(&connection->requests, n, data, sizes, tags))) {
+        (*out)->connection = connection;
         progress(connection);
     }
     enum net_result result = connection->failed;
+    if (result != NET_SUCCESS)
+        *out = NULL;
     pthread_mutex_unlock(&connection->lock);
     return result;
 }
 
-static bool is_over(const struct connection *connection, const struct net_request *request)
-{
-    uint64_t slot = (uint64_t)(request - connection->request);
-    for (uint64_t i = connection->over; i < connection->posted; i++)
-        if (i % NET_REQUESTS == slot)
-            return false;
-    return true;
-}
-
-enum net_result connection_test(struct net_request *request, int *done, int *size)
+enum net_result connection_test(struct net_request *request, int *done, int *sizes)
 {
     struct connection *connection = request->connection;
     enum net_result result = NET_SUCCESS;
     pthread_mutex_lock(&connection->lock);
-    if (!is_over(connection, request))
+    if (request->left)
         progress(connection);
-    *done = is_over(connection, request);
+    *done = !request->left;
     if (*done) {
-        if (size)
-            *size = (int)request->size;
+        for (int i = 0; sizes && i < request->count; i++)
+            sizes[i] = (int)request->part[i].size;
         request->used = false;
     } else {
         result = connection->failed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti stripes over all adapters by itself, so NCCL sees one device, where the fastest adapter is. */
+/* NCCL lays its channels out by where adapters are and how fast. Which of them carry a payload, tutti chooses. */
 #include "nccl-net/net.h"
 
 #include <dirent.h>
@@ -23,6 +23,13 @@ static bool read_word(const char *folder, const char *name, const char *file, ch
     return got;
 }
 
+/* A switch in an adapter has ports for its guests, which stand beside the adapter's own and are no way out. */
+static bool is_for_guests(const char *folder, const char *name)
+{
+    char port[32];
+    return read_word(folder, name, "phys_port_name", port, sizeof port) && (strstr(port, "vf") || strstr(port, "sf"));
+}
+
 /* Mbit/s; 0: it is no adapter, or not up. */
 static int speed_of(const char *folder, const char *name)
 {
@@ -31,27 +38,50 @@ static int speed_of(const char *folder, const char *name)
     char *place = realpath(path, NULL);
     bool up = place && read_word(folder, name, "operstate", state, sizeof state) && !strncmp(state, "up", 2);
     free(place);
-    if (!up)
+    if (!up || is_for_guests(folder, name))
         return 0;
     long value = read_word(folder, name, "speed", speed, sizeof speed) ? strtol(speed, NULL, 10) : 0;
     return value > 0 && value < INT_MAX ? (int)value : DEFAULT_SPEED;
 }
 
-void device_look(const char *folder, struct net_device *out)
+static int by_name(const struct dirent **one, const struct dirent **other)
+{
+    return strverscmp((*one)->d_name, (*other)->d_name);
+}
+
+static void add(struct net_devices *out, const char *folder, const char *name, int speed)
 {
     char path[PATH_MAX];
-    DIR *list = opendir(folder);
-    int best = 0;
-    *out = (struct net_device){.speed = DEFAULT_SPEED};
-    for (struct dirent *entry; list && (entry = readdir(list));) {
-        int speed = speed_of(folder, entry->d_name);
-        if (speed <= best)
-            continue;
-        best = out->speed = speed;
-        free(out->pci_path);
-        snprintf(path, sizeof path, "%s/%s/device", folder, entry->d_name);
-        out->pci_path = realpath(path, NULL);
+    if (speed > out->speed || !out->count)
+        devices_free(out);
+    out->speed = speed;
+    struct net_device *device = &out->device[out->count++];
+    snprintf(device->name, sizeof device->name, "tutti:%.16s", name);
+    snprintf(path, sizeof path, "%s/%s/device", folder, name);
+    device->pci_path = realpath(path, NULL);
+}
+
+void devices_look(const char *folder, struct net_devices *out)
+{
+    struct dirent **list = NULL;
+    int count = scandir(folder, &list, NULL, by_name);
+    *out = (struct net_devices){0};
+    for (int i = 0; i < count; i++) {
+        int speed = speed_of(folder, list[i]->d_name);
+        if (speed > out->speed || (speed && speed == out->speed && out->count < NET_DEVICES))
+            add(out, folder, list[i]->d_name, speed);
+        free(list[i]);
     }
-    if (list)
-        closedir(list);
+    free(list);
+    if (!out->count)
+        *out = (struct net_devices){.count = 1, .speed = DEFAULT_SPEED, .device = {{.name = "tutti"}}};
+    else if (out->count == 1)
+        snprintf(out->device[0].name, sizeof out->device[0].name, "tutti");
+}
+
+void devices_free(struct net_devices *devices)
+{
+    for (int i = 0; i < devices->count; i++)
+        free(devices->device[i].pci_path);
+    *devices = (struct net_devices){0};
 }

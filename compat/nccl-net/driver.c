@@ -29,7 +29,7 @@ static pid_t start(int side, int version, end_fn *function, const int sockets[2]
     if (version) {
         net_load(&end.net, version);
         CHECK_CALL(net_init(&end.net));
-        net_check_device(&end.net);
+        net_check_devices(&end.net);
     }
     function(&end);
     if (version)
@@ -125,13 +125,13 @@ enum net_result net_init(struct net *net)
     return net->v10 ? net->v10->init(hear, profile) : net->v11->init(&net->context, 0x1234, &wishes, hear, profile);
 }
 
-static struct net_properties_11 properties(const struct net *net)
+static struct net_properties_11 properties(const struct net *net, int index)
 {
     struct net_properties_11 all;
     struct net_properties_8 few;
     memset(&all, 0x5a, sizeof all);
     if (net->v8) {
-        CHECK_CALL(net->v8->properties(0, &few));
+        CHECK_CALL(net->v8->properties(index, &few));
         all.common = (struct net_properties_9){few.name,
                                                few.pci_path,
                                                few.guid,
@@ -145,34 +145,43 @@ static struct net_properties_11 properties(const struct net *net)
                                                few.most_grouped,
                                                few.device_type,
                                                few.device_version,
-                                               {1, {0}},
+                                               {1, {index}},
                                                1,
                                                1};
     } else if (!net->v11) {
-        CHECK_CALL(net->v9 ? net->v9->properties(0, &all.common) : net->v10->properties(0, &all.common));
+        CHECK_CALL((net->v9 ? net->v9->properties : net->v10->properties)(index, &all.common));
     } else {
-        CHECK_CALL(net->v11->properties(0, &all));
+        CHECK_CALL(net->v11->properties(index, &all));
         CHECK(all.most_at_once == 1);
     }
     return all;
 }
 
-void net_check_device(struct net *net)
+static void check_device(struct net *net, int index)
+{
+    struct net_properties_9 device = properties(net, index).common;
+    CHECK(!strncmp(device.name, "tutti", 5) && device.pointers == NET_HOST_MEMORY && device.speed > 0);
+    CHECK(device.most_connections > 1000 && device.most_grouped == DRIVER_GROUPED && !device.device_type);
+    CHECK(!device.must_flush && !device.global_memory && device.latency >= 0 && device.guid == (uint64_t)index);
+    CHECK(device.fused.count == 1 && device.fused.device[0] == index);
+    CHECK(device.most_bytes && device.most_collective_bytes);
+}
+
+int net_check_devices(struct net *net)
 {
     int count = 0;
     CHECK_CALL(net->v8    ? net->v8->devices(&count)
                : net->v9  ? net->v9->devices(&count)
                : net->v10 ? net->v10->devices(&count)
                           : net->v11->devices(&count));
-    struct net_properties_9 device = properties(net).common;
-    CHECK(count == 1 && !strcmp(device.name, "tutti") && device.pointers == NET_HOST_MEMORY && device.speed > 0);
-    CHECK(device.most_connections > 1000 && device.most_grouped == 1 && !device.device_type && device.latency >= 0);
-    CHECK(!device.must_flush && !device.global_memory && device.fused.count == 1 && !device.fused.device[0]);
-    CHECK(device.most_bytes && device.most_collective_bytes);
+    CHECK(count >= 1);
+    for (int index = 0; index < count; index++)
+        check_device(net, index);
     if (net->v11) {
         struct net_hints hints = {.op = 1};
         CHECK_CALL(net->v11->hint(net->context, &hints));
     }
+    return count;
 }
 
 void net_unload(struct net *net)
@@ -216,20 +225,26 @@ enum net_result net_connect(const struct net *net, int device, void *handle, voi
                     : net->v11->connect(net->context, device, handle, connection, &on_device);
 }
 
-enum net_result net_send(const struct net *net, void *connection, void *data, size_t size, void *memory, void **request)
+enum net_result net_send_as(const struct net *net, void *connection, int tag, void *data, size_t size, void *memory,
+                            void **request)
 {
     if (net->v8)
-        return net->v8->send(connection, data, (int)size, 3, memory, request);
+        return net->v8->send(connection, data, (int)size, tag, memory, request);
     if (net->v9)
-        return net->v9->send(connection, data, size, 3, memory, request);
-    return (net->v10 ? net->v10->send : net->v11->send)(connection, data, size, 3, memory, NULL, request);
+        return net->v9->send(connection, data, size, tag, memory, request);
+    return (net->v10 ? net->v10->send : net->v11->send)(connection, data, size, tag, memory, NULL, request);
+}
+
+enum net_result net_send(const struct net *net, void *connection, void *data, size_t size, void *memory, void **request)
+{
+    return net_send_as(net, connection, DRIVER_TAG, data, size, memory, request);
 }
 
 enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes,
-                                    void **request)
+                                    int *tags, void **request)
 {
-    int tags[8] = {3, 4, 5, 6, 7, 8, 9, 10}, few[8];
-    void *memory[8] = {NULL}, *events[8] = {NULL};
+    int few[DRIVER_GROUPED + 1];
+    void *memory[DRIVER_GROUPED + 1] = {NULL}, *events[DRIVER_GROUPED + 1] = {NULL};
     for (int i = 0; i < n; i++)
         few[i] = (int)sizes[i];
     *request = NET_ANY_ENDING; /* as NCCL hands it in where it looks at the data itself */
@@ -244,7 +259,7 @@ enum net_result net_receive_grouped(const struct net *net, void *connection, int
 enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory,
                             void **request)
 {
-    return net_receive_grouped(net, connection, 1, &data, &size, request);
+    return net_receive_grouped(net, connection, 1, &data, &size, (int[]){DRIVER_TAG}, request);
 }
 
 /* ---- Two ends ---- */

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define DRIVER_PATIENCE 120 /* seconds, after which an end has hung */
+#define DRIVER_TAG      3
+#define DRIVER_GROUPED  8 /* receives of one call, at most */
 
 /* In an end, which is no place for the test library's assertions. */
 #define CHECK(condition)                                                                                               \
@@ -59,7 +61,8 @@ bool driver_alone(int version, end_fn *only);
 /* Loads; init, devices and properties follow, as in NCCL. */
 void net_load(struct net *net, int version);
 enum net_result net_init(struct net *net);
-void net_check_device(struct net *net);
+/* How many devices there are. */
+int net_check_devices(struct net *net);
 void net_unload(struct net *net);
 unsigned net_warnings(void);
 /* One of our own calls, from the library that the plugin has loaded. */
@@ -71,9 +74,12 @@ enum net_result net_send(const struct net *net, void *connection, void *data, si
                          void **request);
 enum net_result net_receive(const struct net *net, void *connection, void *data, size_t size, void *memory,
                             void **request);
-/* n in one call. */
+/* The two above have DRIVER_TAG. */
+enum net_result net_send_as(const struct net *net, void *connection, int tag, void *data, size_t size, void *memory,
+                            void **request);
+/* n in one call; tags are changed. */
 enum net_result net_receive_grouped(const struct net *net, void *connection, int n, void **data, size_t *sizes,
-                                    void **request);
+                                    int *tags, void **request);
 
 /* `size` bytes to, and from, the other end. */
 void end_tell(const struct end *end, const void *data, size_t size);

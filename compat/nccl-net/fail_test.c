@@ -2,14 +2,13 @@
 /* What goes wrong is an error of the right call, never a hang: peers that die, stop, leave or lie, and calls that are
  * refused. */
 #include "nccl-net/driver.h"
-#include "nccl-net/net.h"
+#include "nccl-net/requests.h"
 
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -340,8 +339,9 @@ static void check_memory(struct end *end, void *connection)
 static void check_requests(struct end *end, void *connection, bool sends)
 {
     struct net *net = &end->net;
-    size_t sizes[2] = {1, 1};
-    void *request = end, *buffers[2] = {data, data}, *memory[2] = {NULL, NULL};
+    size_t sizes[DRIVER_GROUPED + 1] = {1, 1};
+    int tags[DRIVER_GROUPED + 1] = {1, 2};
+    void *request = end, *buffers[DRIVER_GROUPED + 1] = {data, data}, *memory[2] = {NULL, NULL};
     CHECK((sends ? net_receive(net, connection, data, 1, NULL, &request)
                  : net_send(net, connection, data, 1, NULL, &request)) == NET_INTERNAL_ERROR);
     CHECK(!request);
@@ -350,7 +350,10 @@ static void check_requests(struct end *end, void *connection, bool sends)
         CHECK(net_send(net, connection, data, most, NULL, &request) == NET_INTERNAL_ERROR && !request);
         return;
     }
-    CHECK(net_receive_grouped(net, connection, 2, buffers, sizes, &request) == NET_INTERNAL_ERROR);
+    CHECK(net_receive_grouped(net, connection, 9, buffers, sizes, tags, &request) == NET_INTERNAL_ERROR && !request);
+    CHECK(net_receive_grouped(net, connection, 0, buffers, sizes, tags, &request) == NET_INTERNAL_ERROR && !request);
+    sizes[1] = net->v8 ? (size_t)UINT_MAX : ((size_t)1 << 30) + 1;
+    CHECK(net_receive_grouped(net, connection, 2, buffers, sizes, tags, &request) == NET_INTERNAL_ERROR && !request);
     request = end;
     CHECK_CALL(net->end->flush(connection, 1, buffers, (int[]){1}, memory, &request));
     CHECK(!request);
@@ -361,14 +364,14 @@ static void check_refusals(struct end *end)
     unsigned char handle[NET_HANDLE] = "";
     void *out, *sends, *receives;
     struct net *net = &end->net;
-    CHECK(net_listen(net, 1, handle, &out) == NET_INTERNAL_ERROR);
+    CHECK(net_listen(net, 99, handle, &out) == NET_INTERNAL_ERROR);
     CHECK(net_connect(net, -1, handle, &out) == NET_INTERNAL_ERROR);
     if (net->v8)
-        CHECK(net->v8->properties(1, &(struct net_properties_8){0}) == NET_INTERNAL_ERROR);
+        CHECK(net->v8->properties(99, &(struct net_properties_8){0}) == NET_INTERNAL_ERROR);
     if (net->v11)
         CHECK(net->v11->properties(-1, &(struct net_properties_11){0}) == NET_INTERNAL_ERROR && !net->v11->fuse);
     if (net->v10)
-        CHECK(net->v10->properties(1, &(struct net_properties_9){0}) == NET_INTERNAL_ERROR && !net->v10->fuse);
+        CHECK(net->v10->properties(99, &(struct net_properties_9){0}) == NET_INTERNAL_ERROR && !net->v10->fuse);
     if (net->v9)
         CHECK(!net->v9->fuse);
     end_connect(end, &sends, &receives);
@@ -410,17 +413,22 @@ static void test_too_small(void **state)
 
 struct head {
     uint32_t mark, count;
-    uint64_t size[NET_REQUESTS];
+    struct {
+        uint32_t size;
+        int32_t tag;
+    } payload[NET_REQUESTS];
 };
 
-#define MARK 0x7475746e
+#define MARK 0x74757432
 static const struct head lies[] = {
-    {MARK + 1, 1, {1}},
-    {MARK, 0, {1}},
-    {MARK, NET_REQUESTS + 1, {1}},
-    {MARK, 1, {(uint64_t)BIG + 1}},
-    {MARK, UINT32_MAX, {UINT64_MAX}},
-    {MARK, 2, {0, UINT64_MAX}},
+    {MARK + 1, 1, {{1, DRIVER_TAG}}},
+    {MARK, 0, {{1, DRIVER_TAG}}},
+    {MARK, NET_REQUESTS + 1, {{1, DRIVER_TAG}}},
+    {MARK, 1, {{BIG + 1, DRIVER_TAG}}},
+    {MARK, UINT32_MAX, {{UINT32_MAX, DRIVER_TAG}}},
+    {MARK, 2, {{0, DRIVER_TAG}, {UINT32_MAX, DRIVER_TAG}}},
+    {MARK, 1, {{NET_MOST_KEPT + 1, DRIVER_TAG + 1}}}, /* nobody waits for it, and another payload is waited for */
+    {MARK, 2, {{NET_MOST_KEPT, DRIVER_TAG + 1}, {1, DRIVER_TAG + 1}}},
 };
 static const struct head *lie;
 
@@ -455,65 +463,12 @@ static void test_lies(void **state)
         assert_true(driver_pair(11, hear_lies, say));
 }
 
-/* ---- The device ---- */
-
-static void put(const char *folder, const char *name, const char *file, const char *text)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
-    if (!text) {
-        assert_int_equal(mkdir(path, 0700), 0);
-        return;
-    }
-    FILE *stream = fopen(path, "w");
-    assert_non_null(stream);
-    fputs(text, stream);
-    fclose(stream);
-}
-
-/* Of the fast one that is down, the bridge, the adapter and the faster adapter it is the last. */
-static void test_device(void **state)
-{
-    char folder[] = "/tmp/nccl-net-XXXXXX", place[PATH_MAX], command[PATH_MAX];
-    struct net_device device;
-    assert_non_null(mkdtemp(folder));
-    device_look(folder, &device);
-    assert_int_equal(device.speed, 10000);
-    assert_null(device.pci_path);
-    put(folder, "bridge", "operstate", "up\n");
-    put(folder, "bridge", "speed", "400000\n");
-    put(folder, "virtual", "operstate", "up\n");
-    put(folder, "virtual", "speed", "-1\n");
-    put(folder, "virtual", "device", NULL);
-    device_look(folder, &device);
-    assert_int_equal(device.speed, 10000);
-    free(device.pci_path);
-    put(folder, "down", "operstate", "down\n");
-    put(folder, "down", "speed", "800000\n");
-    put(folder, "down", "device", NULL);
-    put(folder, "fast", "operstate", "up\n");
-    put(folder, "fast", "speed", "100000\n");
-    put(folder, "fast", "device", NULL);
-    device_look(folder, &device);
-    snprintf(place, sizeof place, "%s/fast/device", folder);
-    assert_int_equal(device.speed, 100000);
-    assert_string_equal(device.pci_path, place);
-    free(device.pci_path);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
-    device_look(folder, &device);
-    assert_int_equal(device.speed, 10000);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gone_killed),  cmocka_unit_test(test_stopped),       cmocka_unit_test(test_gone_closed),
         cmocka_unit_test(test_last_message), cmocka_unit_test(test_not_connected), cmocka_unit_test(test_one_place),
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_too_small),     cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_device),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -17,20 +17,30 @@
 #define NET_RECEIVER   0
 #define NET_SENDER     1
 #define NET_MOST_BYTES ((size_t)1 << 30) /* of one send: sizes are told as int */
+#define NET_GROUPED    8                 /* payloads that one receive takes, at most */
+#define NET_DEVICES    16
 
 struct connection;
 struct net_listener;
 struct net_request;
 
-/* ---- device.c: the one device, which stands for all lanes ---- */
+/* ---- device.c: where adapters are, and how fast. Any connection goes by all lanes ---- */
 
 struct net_device {
-    int speed;      /* Mbit/s */
-    char *pci_path; /* NULL: none; never freed */
+    char name[32];
+    char *pci_path; /* NULL: none */
 };
 
-/* The fastest network interface of those below `folder` (/sys/class/net) that is an adapter and up. */
-void device_look(const char *folder, struct net_device *out);
+struct net_devices {
+    int count; /* at least 1 */
+    int speed; /* Mbit/s of each */
+    struct net_device device[NET_DEVICES];
+};
+
+/* The fastest network interfaces of those below `folder` (/sys/class/net) that are adapters and up, by name. Without
+ * any: one device, which has no place. */
+void devices_look(const char *folder, struct net_devices *out);
+void devices_free(struct net_devices *devices);
 
 /* ---- meet.c: connections are made without waiting ---- */
 
@@ -49,10 +59,11 @@ void meet_give_up(const void *context);
 /* Takes the communicator. NULL: no memory. */
 struct connection *connection_open(tutti_comm_t comm, int rank);
 void connection_close(struct connection *connection);
-/* *out is NULL if it cannot be taken now. */
-enum net_result connection_post(struct connection *connection, int rank, void *data, size_t size,
-                                struct net_request **out);
-enum net_result connection_test(struct net_request *request, int *done, int *size);
+/* *out is NULL if it cannot be taken now. n: 1 of a send, NET_GROUPED or fewer of a receive. */
+enum net_result connection_post(struct connection *connection, int rank, int n, void *const *data, const size_t *sizes,
+                                const int *tags, struct net_request **out);
+/* sizes: of what went or came, one for each payload; NULL: of no interest. */
+enum net_result connection_test(struct net_request *request, int *done, int *sizes);
 enum net_result connection_register(struct connection *connection, void *data, size_t size, void **memory);
 enum net_result connection_deregister(struct connection *connection, void *memory);
 

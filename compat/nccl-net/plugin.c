@@ -10,11 +10,11 @@ static const char plugin_name[] = "tutti";
 
 /* ---- Calls that all versions have ---- */
 
-static struct net_device device;
+static struct net_devices all;
 
 static void look_once(void)
 {
-    device_look("/sys/class/net", &device);
+    devices_look("/sys/class/net", &all);
 }
 
 static enum net_result init(net_log_fn *logger)
@@ -24,22 +24,22 @@ static enum net_result init(net_log_fn *logger)
     if (!meet_possible())
         return NET_INVALID_USAGE;
     pthread_once(&once, look_once);
-    LOG_INFO("tutti %d: one device for all lanes, %d Mbit/s", tutti_get_version(), device.speed);
+    LOG_INFO("tutti %d: %d devices of %d Mbit/s, each for all lanes", tutti_get_version(), all.count, all.speed);
     return NET_SUCCESS;
 }
 
 static enum net_result devices(int *count)
 {
-    *count = 1;
+    *count = all.count;
     return NET_SUCCESS;
 }
 
-/* Is it the device that there is? */
 static bool known(int index)
 {
-    if (index)
-        LOG_WARN("there is one device, and number %d was asked for", index);
-    return !index;
+    bool is = index >= 0 && index < all.count;
+    if (!is)
+        LOG_WARN("there are %d devices, and number %d was asked for", all.count, index);
+    return is;
 }
 
 static enum net_result listen(int index, void *handle, void **listener)
@@ -85,17 +85,13 @@ static enum net_result deregister_memory(void *connection, void *memory)
 static enum net_result send(void *connection, void *data, size_t size, int tag, void *memory, void *event,
                             void **request)
 {
-    return connection_post(connection, NET_SENDER, data, size, (struct net_request **)request);
+    return connection_post(connection, NET_SENDER, 1, &data, &size, &tag, (struct net_request **)request);
 }
 
-/* Tags tell apart what one call groups, which is one receive here. */
 static enum net_result receive(void *connection, int n, void **data, size_t *sizes, int *tags, void **memory,
                                void **events, void **request)
 {
-    if (n == 1)
-        return connection_post(connection, NET_RECEIVER, data[0], sizes[0], (struct net_request **)request);
-    LOG_WARN("%d receives in one call, and 1 is the most", n);
-    return NET_INTERNAL_ERROR;
+    return connection_post(connection, NET_RECEIVER, n, data, sizes, tags, (struct net_request **)request);
 }
 
 /* What has come to host memory is there when the test says so. */
@@ -137,12 +133,13 @@ static enum net_result properties_8(int index, struct net_properties_8 *out)
 {
     if (!known(index))
         return NET_INTERNAL_ERROR;
-    *out = (struct net_properties_8){.name = (char *)(uintptr_t)plugin_name,
-                                     .pci_path = device.pci_path,
+    *out = (struct net_properties_8){.name = all.device[index].name,
+                                     .pci_path = all.device[index].pci_path,
+                                     .guid = (uint64_t)index, /* NCCL takes those that are equal for one adapter */
                                      .pointers = NET_HOST_MEMORY,
-                                     .speed = device.speed,
+                                     .speed = all.speed,
                                      .most_connections = 1 << 16,
-                                     .most_grouped = 1};
+                                     .most_grouped = NET_GROUPED};
     return NET_SUCCESS;
 }
 
@@ -150,13 +147,14 @@ static enum net_result properties_9(int index, struct net_properties_9 *out)
 {
     if (!known(index))
         return NET_INTERNAL_ERROR;
-    *out = (struct net_properties_9){.name = (char *)(uintptr_t)plugin_name,
-                                     .pci_path = device.pci_path,
+    *out = (struct net_properties_9){.name = all.device[index].name,
+                                     .pci_path = all.device[index].pci_path,
+                                     .guid = (uint64_t)index,
                                      .pointers = NET_HOST_MEMORY,
-                                     .speed = device.speed,
+                                     .speed = all.speed,
                                      .most_connections = 1 << 16,
-                                     .most_grouped = 1,
-                                     .fused = {.count = 1},
+                                     .most_grouped = NET_GROUPED,
+                                     .fused = {.count = 1, .device = {index}},
                                      .most_bytes = NET_MOST_BYTES,
                                      .most_collective_bytes = NET_MOST_BYTES};
     return NET_SUCCESS;
@@ -180,8 +178,10 @@ static enum net_result send_int(void *connection, void *data, int size, int tag,
 static enum net_result receive_int(void *connection, int n, void **data, int *sizes, int *tags, void **memory,
                                    void **request)
 {
-    size_t size = (size_t)sizes[0];
-    return receive(connection, n, data, &size, tags, memory, NULL, request);
+    size_t many[NET_GROUPED];
+    for (int i = 0; i < n && i < NET_GROUPED; i++)
+        many[i] = (size_t)sizes[i];
+    return receive(connection, n, data, many, tags, memory, NULL, request);
 }
 
 /* ---- Version 9 ---- */
@@ -253,7 +253,7 @@ static enum net_result hint(void *context, struct net_hints *hints)
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Fusing devices would make nothing new: the one there is has all lanes. */
+/* Fusing devices would make nothing new: each of them has all lanes. */
 EXPORT const struct net_table_8 ncclNetPlugin_v8 = {
     plugin_name, init, devices, properties_8, listen, connect, MEMORY_CALLS, send_int, receive_int, END_CALLS,
 };
