@@ -152,8 +152,11 @@ static tutti_result_t be_left_out(struct tutti_elastic *elastic)
     const struct generation *now = elastic->now;
     const struct generation_member *mine = &now->member[now->comm->team->rank];
     char going[240], lost[240], late[80];
+    struct consent_set apart = now->consent.lost; /* of those that go on: others may be dead */
+    for (int i = 0; i < CONSENT_WORDS; i++)
+        apart.word[i] &= now->consent.value.set.word[i];
     const char *others = name_members(now, &now->consent.value.set, "there go on members", going),
-               *cut = name_members(now, &now->consent.lost, "it has no lane to members", lost);
+               *cut = name_members(now, &apart, "it has no lane to members", lost);
     snprintf(late, sizeof late, "it did not answer within %.3f s", (double)elastic->settings.timeout / NS_PER_S);
     error_set(TUTTI_REMOTE_ERROR,
               "member %d (unit %d) was left out of generation %llu: %s, or another member of its unit was lost; %s. "
