@@ -17,7 +17,7 @@ WAYS = {"islands": {}, "staged": {"TUTTI_ISLANDS": "0", "TUTTI_DMABUF_ENABLE": "
 TIMED = {"allreduce, 1 MiB": ("allreduce", 1 << 20, 1.6), "allreduce, 4 MiB": ("allreduce", 4 << 20, 1.6),
          "alltoall, 64 KiB blocks": ("alltoall", 64 << 10, 2.0)}
 COUNTED = ("allreduce", "reduce", "broadcast", "allgather", "reduce_scatter")
-VECTOR = 1 << 20  # bytes
+VECTOR = 4 << 20  # bytes
 HEADERS = 1.12  # of RoCE packets, and of words of links, beside the payload
 
 

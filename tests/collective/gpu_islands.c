@@ -234,37 +234,70 @@ static void free_what_was_sent(int peer)
         usleep(10000);
 }
 
+/* Kinds of calls, as bits, of which no round went by adapters alone on all ranks so far. A busy machine may hold up
+ * lanes until they end, and each call needs one good round. */
+static uint64_t left;
+static uint64_t ways_missed; /* of this round, a byte for each kind */
+
+static bool is_left(unsigned kind)
+{
+    return left >> kind & 1;
+}
+
+static void note_way(unsigned kind, const char *what, size_t words)
+{
+    ways_missed |= (uint64_t)!went_direct(what, words) << 8 * kind;
+}
+
+static void end_round(unsigned round)
+{
+    uint64_t all = sum(ways_missed);
+    ways_missed = 0;
+    for (unsigned kind = 0; kind < 8; kind++)
+        if (!(all >> 8 * kind & 0xff))
+            left &= ~(1ull << kind);
+    require(!left || round < ROUNDS, "a round in which nothing is staged");
+}
+
 /* What rails carry of an allgather and of a broadcast. */
-static bool share_rails(unsigned round)
+static void share_rails(unsigned round)
 {
     size_t block = each(), size = (size_t)nranks / HOSTS;
     put(0, 1, LONG, round);
     counted(WIRE_COUNTER_STAGED_BYTES);
-    OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
-    expect_for(0, 0, nranks, block, round, "allgather");
-    bool all = went_direct("allgather", HOSTS * block);
-    OK(tutti_broadcast(in, out, LONG, TUTTI_UINT32, 1, comm, NULL));
-    expect_for(0, 1, 1, LONG, round, "broadcast");
-    return went_direct("broadcast", LONG / size) && all;
+    if (is_left(2)) {
+        OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
+        expect_for(0, 0, nranks, block, round, "allgather");
+        note_way(2, "allgather", HOSTS * block);
+    }
+    if (is_left(3)) {
+        OK(tutti_broadcast(in, out, LONG, TUTTI_UINT32, 1, comm, NULL));
+        expect_for(0, 1, 1, LONG, round, "broadcast");
+        note_way(3, "broadcast", LONG / size);
+    }
 }
 
 static void go_direct(void)
 {
     size_t far = (size_t)(nranks - nranks / HOSTS), block = each();
     int peer = (rank + nranks / HOSTS) % nranks;
-    uint64_t missed = 1;
-    for (unsigned round = 0; missed; round++) {
-        require(round < ROUNDS, "a round in which nothing is staged");
+    left = 15;
+    for (unsigned round = 0; left; round++) {
         put(peer, 1, LONG, round);
         counted(WIRE_COUNTER_STAGED_BYTES);
-        exchange_far();
-        expect(peer, 1, LONG, round, "messages between islands");
-        bool all = went_direct("messages between islands", 2 * LONG);
+        if (is_left(0)) {
+            exchange_far();
+            expect(peer, 1, LONG, round, "messages between islands");
+            note_way(0, "messages between islands", 2 * LONG);
+        }
         put(0, nranks, block, round);
-        OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
-        expect(0, nranks, block, round, "alltoall");
-        all &= went_direct("alltoall", 2 * far * block);
-        missed = sum(!(share_rails(round) && all));
+        if (is_left(1)) {
+            OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
+            expect(0, nranks, block, round, "alltoall");
+            note_way(1, "alltoall", 2 * far * block);
+        }
+        share_rails(round);
+        end_round(round);
     }
     free_what_was_sent(peer);
 }
@@ -275,30 +308,29 @@ static void go_apart(void)
 {
     size_t others = (size_t)nranks - 1, block = each(), vector = (size_t)nranks * block;
     bool root = rank == 1;
-    uint64_t missed = 1;
-    for (unsigned round = 0; missed; round++) {
-        require(round < ROUNDS, "a round in which nothing is staged");
+    left = 31;
+    for (unsigned round = 0; left; round++) {
         put(0, nranks, block, round);
         counted(WIRE_COUNTER_STAGED_BYTES);
         OK(tutti_alltoall(in, out, block, TUTTI_UINT32, comm, NULL));
         expect(0, nranks, block, round, "alltoall");
-        bool all = went_direct("alltoall", 2 * others * block);
+        note_way(0, "alltoall", 2 * others * block);
         OK(tutti_scatter(in, out, block, TUTTI_UINT32, 1, comm, NULL));
         expect(1, 1, block, round, "scatter");
-        all &= went_direct("scatter", root ? others * block : block);
+        note_way(1, "scatter", root ? others * block : block);
         put(0, 1, vector, round);
         OK(tutti_allgather(in, out, block, TUTTI_UINT32, comm, NULL));
         expect_for(0, 0, nranks, block, round, "allgather");
-        all &= went_direct("allgather", 2 * others * block);
+        note_way(2, "allgather", 2 * others * block);
         OK(tutti_gather(in, out, block, TUTTI_UINT32, 1, comm, NULL));
         settle();
         if (root)
             expect_for(0, 0, nranks, block, round, "gather");
-        all &= went_direct("gather", root ? others * block : block);
+        note_way(3, "gather", root ? others * block : block);
         OK(tutti_broadcast(in, out, vector, TUTTI_UINT32, 1, comm, NULL));
         expect_for(0, 1, 1, vector, round, "broadcast");
-        all &= went_direct("broadcast", 2 * others * block);
-        missed = sum(!all);
+        note_way(4, "broadcast", 2 * others * block);
+        end_round(round);
     }
 }
 
