@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/near.h"
 
-#include "base/fork.h"
-
 #include <limits.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,36 +139,26 @@ enum near_level near_level(const char *root, const char *a, const char *b)
 
 #define GPUS 64
 
-static pthread_mutex_t gpus_lock = PTHREAD_MUTEX_INITIALIZER;
+enum { GPU_UNTOLD, GPU_BEING_TOLD, GPU_TOLD };
+
+static _Atomic int gpu_state[GPUS]; /* a GPU stays where it is: a second thread has nothing new to tell */
 static char gpus[GPUS][NEAR_FOLDER];
-
-static void near_forget(void)
-{
-    pthread_mutex_init(&gpus_lock, NULL);
-}
-
-__attribute__((constructor)) static void near_watch_forks(void)
-{
-    fork_reset_by(near_forget);
-}
 
 void near_note(int gpu, const char *bus_id)
 {
-    if (gpu < 0 || gpu >= GPUS || !*bus_id)
+    int untold = GPU_UNTOLD;
+    if (gpu < 0 || gpu >= GPUS || !*bus_id || !atomic_compare_exchange_strong(&gpu_state[gpu], &untold, GPU_BEING_TOLD))
         return;
-    pthread_mutex_lock(&gpus_lock);
     snprintf(gpus[gpu], NEAR_FOLDER, "/sys/bus/pci/devices/%.16s", bus_id);
-    pthread_mutex_unlock(&gpus_lock);
+    atomic_store_explicit(&gpu_state[gpu], GPU_TOLD, memory_order_release);
 }
 
 bool near_gpu(int gpu, char out[NEAR_FOLDER])
 {
-    if (gpu < 0 || gpu >= GPUS)
+    if (gpu < 0 || gpu >= GPUS || atomic_load_explicit(&gpu_state[gpu], memory_order_acquire) != GPU_TOLD)
         return false;
-    pthread_mutex_lock(&gpus_lock);
     memcpy(out, gpus[gpu], NEAR_FOLDER);
-    pthread_mutex_unlock(&gpus_lock);
-    return *out;
+    return true;
 }
 
 void near_adapter(const char *name, char out[NEAR_FOLDER + 64])
