@@ -119,6 +119,20 @@ static inline void teardown(struct pair *pair)
     free(pair->memory);
 }
 
+/* At memory of the peer. An atomic operation adds, or compares with, `number`. */
+static inline void aim(struct ibv_send_wr *wr, uint64_t remote, uint32_t rkey, uint64_t number)
+{
+    bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    if (atomic) {
+        wr->wr.atomic.remote_addr = remote;
+        wr->wr.atomic.rkey = rkey;
+        wr->wr.atomic.compare_add = number;
+    } else {
+        wr->wr.rdma.remote_addr = remote;
+        wr->wr.rdma.rkey = rkey;
+    }
+}
+
 static inline int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, uint32_t size, uint64_t remote,
                        uint32_t rkey)
 {
@@ -129,15 +143,7 @@ static inline int post(struct pair *pair, int side, enum ibv_wr_opcode opcode, u
                              .opcode = opcode,
                              .send_flags = IBV_SEND_SIGNALED},
                        *bad;
-    bool atomic = opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    if (atomic) {
-        wr.wr.atomic.remote_addr = remote;
-        wr.wr.atomic.rkey = rkey;
-        wr.wr.atomic.compare_add = 1;
-    } else {
-        wr.wr.rdma.remote_addr = remote;
-        wr.wr.rdma.rkey = rkey;
-    }
+    aim(&wr, remote, rkey, 1);
     return ibv_post_send(pair->qp[side], &wr, &bad);
 }
 

@@ -123,17 +123,9 @@ static void request(struct world *world, uint32_t number, enum ibv_wr_opcode opc
 {
     struct ibv_sge sge = {(uintptr_t)world->memory, size, world->mr[0]->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
-    bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     wr.imm_data = 77;
     wr.qp_type.xrc.remote_srqn = number;
-    if (atomic) {
-        wr.wr.atomic.remote_addr = remote;
-        wr.wr.atomic.rkey = rkey;
-        wr.wr.atomic.compare_add = 5;
-    } else {
-        wr.wr.rdma.remote_addr = remote;
-        wr.wr.rdma.rkey = rkey;
-    }
+    aim(&wr, remote, rkey, 5);
     assert_int_equal(ibv_post_send(world->sender, &wr, &bad), 0);
 }
 
@@ -261,27 +253,30 @@ static void a_queue_that_is_not_there_is_refused(void **state)
     }
 }
 
+/* A part of a message comes for the queue of this number. */
+static void receive_part(struct world *world, unsigned opcode, uint32_t number)
+{
+    static const uint8_t bytes[1024];
+    struct qp *qp = (struct qp *)world->receiver;
+    struct packet packet = {.opcode = (uint8_t)(SERVICE_XRC | opcode), .srqn = number, .span = 1};
+    packet.payload = bytes;
+    packet.length = sizeof(bytes);
+    engine_lock();
+    packet.psn = qp->resp.psn;
+    responder_request(qp, &packet);
+    engine_unlock();
+}
+
 /* A sender of ours never does that. */
 static void a_message_stays_in_its_queue(void **state)
 {
     for (int changes = 0; changes < 2; changes++) {
-        static const uint8_t bytes[1024];
         struct world world;
         begin(&world, 7);
         post_to(&world, 0, 0);
         post_to(&world, 1, 0);
-        struct qp *qp = (struct qp *)world.receiver;
-        struct packet packet = {.opcode = SERVICE_XRC | OP_SEND_FIRST, .srqn = world.number[0], .span = 1};
-        packet.payload = bytes;
-        packet.length = sizeof(bytes);
-        engine_lock();
-        packet.psn = qp->resp.psn;
-        responder_request(qp, &packet);
-        packet.opcode = SERVICE_XRC | OP_SEND_LAST;
-        packet.psn = qp->resp.psn;
-        packet.srqn = world.number[changes];
-        responder_request(qp, &packet);
-        engine_unlock();
+        receive_part(&world, OP_SEND_FIRST, world.number[0]);
+        receive_part(&world, OP_SEND_LAST, world.number[changes]);
         struct ibv_wc wc = wait_for(world.cq[0]);
         assert_int_equal(wc.status, changes ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS);
         assert_int_equal(ibv_poll_cq(world.cq[1], 1, &wc), 0);
@@ -292,27 +287,15 @@ static void a_message_stays_in_its_queue(void **state)
 /* A queue that is destroyed while a message comes takes its receive along. */
 static void a_queue_goes_in_the_middle_of_a_message(void **state)
 {
-    static const uint8_t bytes[1024];
     struct world world;
     struct ibv_wc wc;
     begin(&world, 7);
     post_to(&world, 1, 0);
-    struct qp *qp = (struct qp *)world.receiver;
-    struct packet packet = {.opcode = SERVICE_XRC | OP_SEND_FIRST, .srqn = world.number[1], .span = 1};
-    packet.payload = bytes;
-    packet.length = sizeof(bytes);
-    engine_lock();
-    packet.psn = qp->resp.psn;
-    responder_request(qp, &packet);
-    engine_unlock();
+    receive_part(&world, OP_SEND_FIRST, world.number[1]);
     assert_int_equal(ibv_destroy_srq(world.srq[1]), 0);
     world.srq[1] = NULL;
-    engine_lock();
-    packet.opcode = SERVICE_XRC | OP_SEND_LAST;
-    packet.psn = qp->resp.psn;
-    responder_request(qp, &packet);
-    engine_unlock();
-    assert_int_equal(qp->state, IBV_QPS_ERR);
+    receive_part(&world, OP_SEND_LAST, world.number[1]);
+    assert_int_equal(((struct qp *)world.receiver)->state, IBV_QPS_ERR);
     assert_int_equal(ibv_poll_cq(world.cq[1], 1, &wc), 0);
     end(&world);
 }
