@@ -20,6 +20,7 @@
 #include "executor/gpu/step.h"
 #include "executor/gpu/windows.h"
 #include "executor/stream/order.h"
+#include "executor/stream/window.h"
 
 /* A call, between what it says to peers and what its stream does. */
 struct gpu_puts_call {
@@ -49,28 +50,6 @@ static tutti_result_t needs_peer(struct gpu *gpu, const struct window_item *item
         return puts_needs(gpu, item->peer);
     return signals_would_come(gpu, item->peer, item->signal, (uint32_t)item->length) ? TUTTI_SUCCESS
                                                                                      : gpu_needs(gpu, 1u << item->peer);
-}
-
-static tutti_result_t check_items(struct gpu *gpu, const struct window_item *items, int count)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        if (items[i].call == WINDOW_WAIT && items[i].length > INT32_MAX)
-            result = error_set(TUTTI_INVALID_ARGUMENT, "a wait for %zu signals of rank %d; on GPUs at most %d",
-                               items[i].length, team_told_rank(gpu->base.team, items[i].peer), INT32_MAX);
-    return result;
-}
-
-/* Copies could be replayed, but not the values of words, which only grow. */
-static tutti_result_t puts_check_stream(struct gpu *gpu, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    tutti_result_t result =
-        cuda_check(gpu->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    if (result != TUTTI_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)
-        return result;
-    return error_set(TUTTI_INVALID_USAGE, "puts, gets, signals and waits for them cannot be captured in a CUDA graph: "
-                                          "call them outside of it, or capture a send and a receive");
 }
 
 /* ---- Saying that it puts ---- */
@@ -200,9 +179,9 @@ static tutti_result_t puts_issue_in_order(struct gpu *gpu, const struct window_i
 tutti_result_t gpu_puts(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
 {
     cuda_enter(gpu->base.device);
-    tutti_result_t result = check_items(gpu, items, count);
+    tutti_result_t result = window_refuse_long_waits(gpu->base.team, items, count);
     if (result == TUTTI_SUCCESS)
-        result = puts_check_stream(gpu, stream);
+        result = window_refuse_capture(gpu->base.cu, stream);
     if (result == TUTTI_SUCCESS)
         result = puts_issue_in_order(gpu, items, count, stream);
     cuda_leave();

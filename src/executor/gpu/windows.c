@@ -13,6 +13,7 @@
 #include "executor/gpu/settle.h"
 #include "executor/gpu/signals.h"
 #include "executor/gpu/wait.h"
+#include "executor/stream/window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,7 @@ tutti_result_t gpu_window_close(struct gpu *gpu, tutti_window_t handle)
 {
     struct gpu_window *window = gpu_window_of(handle);
     if (window->symmetric)
-        return error_set(TUTTI_INVALID_ARGUMENT,
-                         "the window is memory of tutti_comm_register_symmetric(), and ends with "
-                         "tutti_comm_deregister()");
+        return window_refuse_close();
     tutti_result_t result = gpu_synchronize(gpu);
     if (result == TUTTI_SUCCESS)
         result = team_do(gpu->base.team, &(struct call){.coll = COLL_BARRIER, .type = TUTTI_UINT8, .op = -1});

@@ -19,6 +19,7 @@
 #include "executor/stream/later.h"
 #include "executor/stream/ledger.h"
 #include "executor/stream/order.h"
+#include "executor/stream/window.h"
 
 #include <stdlib.h>
 
@@ -184,17 +185,12 @@ static tutti_result_t islands_call_windows(struct executor *executor, const stru
                                            tutti_stream_t stream)
 {
     struct islands *islands = islands_of(executor);
-    bool captured = false;
-    tutti_result_t result = islands_window_check(items, count);
+    tutti_result_t result = window_refuse_long_waits(islands->team, items, count);
     cuda_enter(device_of(islands));
     if (result == TUTTI_SUCCESS)
-        result = is_captured(islands, (CUstream)stream, &captured);
-    if (result == TUTTI_SUCCESS && captured)
-        result = error_set(TUTTI_INVALID_USAGE, "puts, gets, signals and waits for them cannot be captured in a CUDA "
-                                                "graph: call them outside of it, or capture a send and a receive");
-    else if (result == TUTTI_SUCCESS && !islands->windowed)
-        result = error_set(TUTTI_INVALID_USAGE, "GPUs of several hosts put and signal from their communicator's first "
-                                                "window on: call tutti_window_register() before");
+        result = window_refuse_capture(islands->cu, (CUstream)stream);
+    if (result == TUTTI_SUCCESS && !islands->windowed)
+        result = window_refuse_first();
     else if (result == TUTTI_SUCCESS)
         result = whole_or_failed(islands, issue_window_calls(islands, items, count, stream));
     cuda_leave();

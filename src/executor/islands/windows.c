@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "executor/staged/executor.h"
+#include "executor/stream/window.h"
 
 #include <stdlib.h>
 
@@ -120,9 +121,7 @@ tutti_result_t islands_window_close(struct islands *islands, tutti_window_t hand
     struct executor *island = islands->island, *net = islands->net;
     struct islands_window *window = islands_window_of(handle);
     if (window->registered)
-        return error_set(TUTTI_INVALID_ARGUMENT,
-                         "the window is memory of tutti_comm_register_symmetric(), and ends with "
-                         "tutti_comm_deregister()");
+        return window_refuse_close();
     tutti_result_t result = net->ops.window_close(net, window->far);
     tutti_result_t near = island->ops.window_close(island, window->near);
     leave_window(islands, window);
@@ -157,15 +156,6 @@ void islands_windows_free(struct islands *islands)
 }
 
 /* ---- Calls ---- */
-
-tutti_result_t islands_window_check(const struct window_item *items, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (items[i].call == WINDOW_WAIT && items[i].length > INT32_MAX)
-            return error_set(TUTTI_INVALID_ARGUMENT, "a wait for %zu signals of rank %d; on GPUs at most %d",
-                             items[i].length, items[i].peer, INT32_MAX);
-    return TUTTI_SUCCESS;
-}
 
 /* Calls of one kind, to peers of the island or to all others, with the numbers that ranks and windows have there. */
 static int pick_calls(const struct islands *islands, const struct window_item *items, int count, bool waits, bool near,

@@ -18,8 +18,6 @@ bool islands_window_is_open(struct islands *islands, tutti_window_t window);
 /* With the device's context current, behind all that was issued before. */
 tutti_result_t islands_window_calls(struct islands *islands, const struct window_item *items, int count,
                                     tutti_stream_t stream);
-/* Of the user's, what is wrong by itself. */
-tutti_result_t islands_window_check(const struct window_item *items, int count);
 /* Frees what was not closed. */
 void islands_windows_free(struct islands *islands);
 

@@ -17,6 +17,7 @@
 #include "executor/staged/store.h"
 #include "executor/stream/ledger.h"
 #include "executor/stream/wait.h"
+#include "executor/stream/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,9 +181,7 @@ tutti_result_t staged_window_open(struct staged *staged, void *buffer, size_t si
 tutti_result_t staged_window_close(struct staged *staged, tutti_window_t window)
 {
     if (window->registered)
-        return error_set(TUTTI_INVALID_ARGUMENT,
-                         "the window is memory of tutti_comm_register_symmetric(), and ends with "
-                         "tutti_comm_deregister()");
+        return window_refuse_close();
     windows_settle(staged); /* window_close() finds what has failed */
     return window_close(staged->windows->team, window);
 }
@@ -224,16 +223,8 @@ bool staged_windows_any(const struct staged *staged)
 
 tutti_result_t staged_window_check(const struct staged *staged, CUstream stream)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!staged->windows || !staged->windows->asks)
-        return error_set(TUTTI_INVALID_USAGE, "GPUs of several hosts put and signal from their communicator's first "
-                                              "window on: call tutti_window_register() before");
-    tutti_result_t result =
-        cuda_check(staged->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    if (result != TUTTI_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)
-        return result;
-    return error_set(TUTTI_INVALID_USAGE, "puts, gets, signals and waits for them cannot be captured in a CUDA graph: "
-                                          "call them outside of it, or capture a send and a receive");
+    return staged->windows && staged->windows->asks ? window_refuse_capture(staged->base.cu, stream)
+                                                    : window_refuse_first();
 }
 
 tutti_result_t staged_window_issue(struct staged *staged, const struct window_item *items, int count, CUstream stream)
