@@ -47,14 +47,24 @@ tutti_result_t comm_suspend(struct tutti_comm *comm, tutti_result_t mine)
     return result;
 }
 
+/* This rank could open it, and another one could not. */
+static void close_unused(struct executor *executor)
+{
+    struct error_saved saved;
+    error_save(&saved);
+    executor->ops.close(executor);
+    error_restore(&saved);
+}
+
 tutti_result_t comm_resume(struct tutti_comm *comm)
 {
     struct executor *executor = &comm->team->host;
     tutti_result_t result = team_failure(comm->team);
     if (result == TUTTI_SUCCESS)
         result = share_executor(comm, &executor);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    rest_exchange(comm, executor, COMM_READY);
-    return TUTTI_SUCCESS;
+    if (result == TUTTI_SUCCESS)
+        rest_exchange(comm, executor, COMM_READY);
+    else if (executor != &comm->team->host)
+        close_unused(executor);
+    return result;
 }
