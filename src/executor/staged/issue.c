@@ -157,7 +157,7 @@ static tutti_result_t describe_spread(struct staged *staged, const struct issue_
                                       CUstream stream)
 {
     const struct team *rail = staged->channel[0].rail;
-    size_t longest = step->longest * step->call->size, here = spread_longest(rail, step->call, step->spread);
+    size_t longest = step->longest * step->call->size, here = spread_longest(rail, step->call);
     job->count = spread_items(rail, step->call, step->spread, job->items);
     job->call.send_counts = job->call.send_offsets = job->call.recv_counts = job->call.recv_offsets = NULL;
     job->channels = pieces_rail_channels(staged, step->call->coll == COLL_ALLTOALLV ? longest : here);

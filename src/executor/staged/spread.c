@@ -112,9 +112,8 @@ int spread_items(const struct team *team, const struct call *call, int step, str
     return count;
 }
 
-size_t spread_longest(const struct team *team, const struct call *call, int step)
+size_t spread_longest(const struct team *team, const struct call *call)
 {
-    (void)step;
     if (call->coll == COLL_BROADCAST && team->nranks > 2)
         return part_at(team, call, team->nranks - 1).count * call->size;
     return call->bytes;
