@@ -34,13 +34,15 @@ static void *symbol(void *driver, const char *name)
 void gpu_select(int ordinal)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
-    int device = 0;
+    int device = 0, count = 0;
     int (*init)(unsigned) = (int (*)(unsigned))symbol(driver, "cuInit");
+    int (*counted)(int *) = (int (*)(int *))symbol(driver, "cuDeviceGetCount");
     int (*get)(int *, int) = (int (*)(int *, int))symbol(driver, "cuDeviceGet");
     int (*retain)(void **, int) = (int (*)(void **, int))symbol(driver, "cuDevicePrimaryCtxRetain");
     int (*set)(void *) = (int (*)(void *))symbol(driver, "cuCtxSetCurrent");
     must(init(0), "cuInit");
-    must(get(&device, ordinal), "cuDeviceGet");
+    must(counted(&count), "cuDeviceGetCount");
+    must(get(&device, count ? ordinal % count : ordinal), "cuDeviceGet");
     must(retain(&context, device), "cuDevicePrimaryCtxRetain");
     must(set(context), "cuCtxSetCurrent");
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 bool gpu_wanted(void);
-/* Makes a device current to this thread, or ends the program. */
+/* Makes a device current to this thread, or ends the program. Devices are counted round: a GPU may serve some ranks. */
 void gpu_select(int ordinal);
 /* A config for ranks that are to be where gpu_wanted() says. */
 tutti_config_t gpu_config(void);
