@@ -3,6 +3,7 @@
 #include "gpu.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,20 @@ void gpu_select(int ordinal)
     must(get(&device, count ? ordinal % count : ordinal), "cuDeviceGet");
     must(retain(&context, device), "cuDevicePrimaryCtxRetain");
     must(set(context), "cuCtxSetCurrent");
+}
+
+void gpu_copy(void *to, const void *from, size_t size)
+{
+    static _Atomic(void *) found;
+    void *copy = found;
+    if (!gpu_wanted()) {
+        memcpy(to, from, size);
+        return;
+    }
+    if (!copy)
+        found = copy = symbol(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpy");
+    if (size)
+        must(((int (*)(uintptr_t, uintptr_t, size_t))copy)((uintptr_t)to, (uintptr_t)from, size), "cuMemcpy");
 }
 
 tutti_config_t gpu_config(void)

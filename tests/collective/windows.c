@@ -2,8 +2,8 @@
 /*
  * `tutti run -n N -- windows [resets|shared]`, `windows threads N`: puts, gets and signals between N ranks, of all
  * lengths, one by one and in groups, with what each promises about order. resets: the program breaks its own
- * connections meanwhile. shared: it reaches memory of tutti_mem_alloc() of all ranks. On the stand-in driver's GPUs, as
- * gpu.h has it, all memory is theirs, and is reached.
+ * connections meanwhile. shared: it reaches memory of tutti_mem_alloc() of all ranks. On GPUs, as gpu.h has it, all
+ * memory is theirs, and is reached.
  */
 #include "gpu.h"
 #include "tutti/tutti.h"
@@ -56,16 +56,20 @@ static unsigned char byte_of(int from, int round, size_t at)
     return (unsigned char)(at * 7 + (size_t)from * 31 + (size_t)round * 13 + 1);
 }
 
-static void fill(unsigned char *data, int from, int round, size_t length)
+static _Thread_local unsigned char *mirror; /* of PART bytes; windows are memory of GPUs, perhaps */
+
+static void fill(void *data, int from, int round, size_t length)
 {
     for (size_t at = 0; at < length; at++)
-        data[at] = byte_of(from, round, at);
+        mirror[at] = byte_of(from, round, at);
+    gpu_copy(data, mirror, length);
 }
 
-static void look(const unsigned char *data, int from, int round, size_t length, const char *what)
+static void look(const void *data, int from, int round, size_t length, const char *what)
 {
+    gpu_copy(mirror, data, length);
     for (size_t at = 0; at < length; at++)
-        if (data[at] != byte_of(from, round, at)) {
+        if (mirror[at] != byte_of(from, round, at)) {
             fprintf(stderr, "rank %d: %s: byte %zu of %zu of rank %d, round %d, is wrong\n", rank, what, at, length,
                     from, round);
             _exit(1);
@@ -74,6 +78,15 @@ static void look(const unsigned char *data, int from, int round, size_t length, 
 
 static const size_t lengths[] = {0, 1, 8, 511, 512, 513, 4096, 65536, 65537, 300001, PART};
 #define LENGTHS (int)(sizeof lengths / sizeof *lengths)
+
+static void clear(unsigned char *memory, size_t size)
+{
+    memset(mirror, 0, PART);
+    for (size_t at = 0, part = PART; at < size; at += part) {
+        part = part < size - at ? part : size - at;
+        gpu_copy(memory + at, mirror, part);
+    }
+}
 
 static void *take(size_t size, bool shared)
 {
@@ -86,7 +99,7 @@ static void *take(size_t size, bool shared)
         memory = malloc(size);
     if (!memory)
         fail("memory");
-    memset(memory, 0, size);
+    clear(memory, size);
     return memory;
 }
 
@@ -213,7 +226,7 @@ static void gets(struct piece *piece)
     for (int i = 0; i < LENGTHS; i++) {
         int peer = (rank + i) % ranks; /* also itself */
         fill(piece->local, rank, i, lengths[i]);
-        memset(back, 0, lengths[i]);
+        clear(back, lengths[i]);
         must(tutti_put(piece->local, lengths[i], TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL),
              "put");
         must(tutti_get(back, lengths[i], TUTTI_UINT8, peer, piece->window, (size_t)rank * PART, comm, NULL), "get");
@@ -242,9 +255,9 @@ static void groups(struct piece *piece)
         must(tutti_stream_create(&stream), "stream");
     for (int round = 0; round < 8; round++) {
         int *one = numbers, *got = one + 1, *sum = one + 2, next = (rank + 1) % ranks,
-            last = (rank + ranks - 1) % ranks;
+            last = (rank + ranks - 1) % ranks, after[3];
         size_t length = lengths[(round + 3) % LENGTHS];
-        *one = rank;
+        gpu_copy(one, &rank, sizeof rank);
         fill(piece->local, rank, round, length);
         must(tutti_group_start(), "group");
         for (int peer = 0; peer < ranks; peer++) {
@@ -264,7 +277,8 @@ static void groups(struct piece *piece)
             done("group");
         for (int from = 0; from < ranks; from++)
             look(piece->memory + (size_t)from * PART, from, round, length, "group");
-        if (*got != last || *sum != ranks * (ranks - 1) / 2)
+        gpu_copy(after, numbers, sizeof after);
+        if (after[1] != last || after[2] != ranks * (ranks - 1) / 2)
             fail("beside a group");
         meet();
     }
@@ -296,7 +310,8 @@ static void sizes(void)
         fail("what is wrong was taken");
     must(tutti_window_deregister(comm, window), "deregister");
     look(memory, last, 9, size, "closed with puts under way");
-    if (tutti_window_deregister(comm, window) != TUTTI_INVALID_ARGUMENT || memory[size])
+    gpu_copy(mirror, memory + size, 1);
+    if (tutti_window_deregister(comm, window) != TUTTI_INVALID_ARGUMENT || mirror[0])
         fail("closed twice");
     give(memory, false);
     give(local, false);
@@ -315,7 +330,7 @@ static void addresses(struct piece *piece, bool wanted)
         fail("a wrong address");
     fill(piece->local, rank, 3, 1000);
     if (theirs)
-        memcpy((char *)theirs + (size_t)rank * PART, piece->local, 1000);
+        gpu_copy((char *)theirs + (size_t)rank * PART, piece->local, 1000);
     else
         must(tutti_put(piece->local, 1000, TUTTI_UINT8, next, piece->window, (size_t)rank * PART, comm, NULL), "put");
     must(tutti_signal(next, 6, comm, NULL), "signal");
@@ -368,6 +383,9 @@ static void work(void)
 {
     must(tutti_comm_rank(comm, &rank), "rank");
     must(tutti_comm_count(comm, &ranks), "count");
+    mirror = malloc(PART);
+    if (!mirror)
+        fail("memory");
     apart = gpu_wanted() && getenv("TUTTI_HOSTID");
     if (apart)
         refused();
@@ -386,6 +404,7 @@ static void work(void)
         sizes();
     }
     must(tutti_comm_destroy(comm), "destroy");
+    free(mirror);
 }
 
 /* What a thread makes of itself. */

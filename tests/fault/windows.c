@@ -2,8 +2,8 @@
 /*
  * `window_faults shm|tcp|verbs|gpu|hosts`: what becomes of puts, signals and waits when a rank is killed, leaves or
  * gives up. A rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or
- * destroyed the communicator, no byte of its memory changes any more, whatever its peers put. gpu: on the stand-in
- * driver; hosts: each GPU on a host of its own.
+ * destroyed the communicator, no byte of its memory changes any more, whatever its peers put. gpu: on GPUs; hosts:
+ * each GPU on a host of its own.
  */
 #include "gpu.h"
 #include "tutti/tutti.h"
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SIZE    ((size_t)4 << 20)
+#define SIZE    (4u << 20)
 #define ALIVE   30 /* rounds of giving up */
 #define LATE_US 20000
 
@@ -29,8 +29,9 @@ struct scene {
     bool together;       /* not of GPUs of two hosts: nobody sees both waits */
 };
 
-static unsigned char *local; /* SIZE bytes to put */
-static bool apart;           /* GPUs of two hosts */
+static unsigned char *local;       /* SIZE bytes to put */
+static unsigned char mirror[SIZE]; /* of memory that is a GPU's, perhaps */
+static bool apart;                 /* GPUs of two hosts */
 
 static void *take(void)
 {
@@ -38,6 +39,12 @@ static void *take(void)
     if (gpu_wanted() && tutti_device_mem_alloc(&memory, SIZE) != TUTTI_SUCCESS)
         return NULL;
     return gpu_wanted() ? memory : calloc(1, SIZE);
+}
+
+static void paint(unsigned char *memory, int value, size_t length)
+{
+    memset(mirror, value, length);
+    gpu_copy(memory, mirror, length);
 }
 
 static int complain(int rank, const char *what, tutti_comm_t comm)
@@ -71,7 +78,7 @@ static tutti_result_t put_until_told(int peer, tutti_comm_t comm, tutti_window_t
     tutti_result_t result = TUTTI_SUCCESS;
     for (unsigned round = 0; result == TUTTI_SUCCESS; round++) {
         size_t length = (size_t[]){8, 512, 20000, 1u << 20, SIZE}[round % 5];
-        memset(local, (int)round, length);
+        paint(local, (int)round, length);
         result = tutti_put_signal(local, length, TUTTI_UINT8, peer, window, SIZE - length, 0, comm, NULL);
         if (result == TUTTI_SUCCESS && round % 5 == 4)
             result = tutti_window_flush(peer, window, comm, NULL);
@@ -159,10 +166,8 @@ static int left_put_to(int rank, tutti_comm_t comm, tutti_window_t window, unsig
 /* Rank 0 waits for a signal, rank 1 for a message of rank 0 behind that. */
 static int crossed(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
 {
-    int value = 0;
     (void)window;
-    (void)memory;
-    tutti_result_t result = rank == 0 ? wait_for_one(1, comm) : tutti_recv(&value, 1, TUTTI_INT32, 0, comm, NULL);
+    tutti_result_t result = rank == 0 ? wait_for_one(1, comm) : tutti_recv(memory, 1, TUTTI_INT32, 0, comm, NULL);
     return expect(comm, result, "neither can go on");
 }
 
@@ -184,19 +189,22 @@ static int crossed_signals(int rank, tutti_comm_t comm, tutti_window_t window, u
 /* A signal that was sent before its sender left still counts. */
 static int left_behind_a_signal(int rank, tutti_comm_t comm, tutti_window_t window, unsigned char *memory)
 {
-    *local = 1;
+    paint(local, 1, 1);
     if (rank == 1)
         return tutti_put_signal(local, 1, TUTTI_UINT8, 0, window, 7, 0, comm, NULL) != TUTTI_SUCCESS;
     usleep(300000);
-    return wait_for_one(1, comm) == TUTTI_SUCCESS && memory[7] == 1 ? 0 : complain(rank, "a signal was lost", comm);
+    tutti_result_t result = wait_for_one(1, comm);
+    gpu_copy(mirror, memory + 7, 1);
+    return result == TUTTI_SUCCESS && *mirror == 1 ? 0 : complain(rank, "a signal was lost", comm);
 }
 
 static int changes(int rank, unsigned char *memory)
 {
-    memset(memory, 0xee, SIZE);
+    paint(memory, 0xee, SIZE);
     usleep(LATE_US);
+    gpu_copy(mirror, memory, SIZE);
     for (size_t at = 0; at < SIZE; at++)
-        if (memory[at] != 0xee) {
+        if (mirror[at] != 0xee) {
             fprintf(stderr, "rank %d: byte %zu was written late\n", rank, at);
             return 1;
         }
