@@ -176,12 +176,29 @@ size_t job_room(const struct job *job, int which)
     return room_for(job->bytes[which], which ? job->recv_skew : job->send_skew);
 }
 
-static unsigned char *guarded(size_t bytes, int skew)
+static void make_guarded(struct job *job, int which)
 {
-    unsigned char *memory = job_memory(room_for(bytes, skew));
-    memset(memory, GUARD_BYTE, room_for(bytes, skew));
-    memset(memory + GUARD + skew, BLANK_BYTE, bytes);
-    return memory;
+    size_t room = job_room(job, which);
+    int skew = which ? job->recv_skew : job->send_skew;
+    job->memory[which] = job_memory(room);
+    job->mirror[which] = gpu_wanted() ? memory_of(room) : job->memory[which];
+    memset(job->mirror[which], GUARD_BYTE, room);
+    memset(job->mirror[which] + GUARD + skew, BLANK_BYTE, job->bytes[which]);
+}
+
+/* Where processors see an address of a job's memory. */
+static unsigned char *seen(const struct job *job, const unsigned char *at)
+{
+    int which = job->memory[1] && at >= job->memory[1] && at <= job->memory[1] + job_room(job, 1);
+    return job->mirror[which] + (at - job->memory[which]);
+}
+
+static void copy_jobs(const struct job *job, bool to_see)
+{
+    for (int i = 0; i < 2 && job->memory[i]; i++)
+        if (job->mirror[i] != job->memory[i])
+            gpu_copy(to_see ? job->mirror[i] : job->memory[i], to_see ? job->memory[i] : job->mirror[i],
+                     job_room(job, i));
 }
 
 /* Where in-place calls take their input: the block of the larger buffer that is this rank's. */
@@ -270,11 +287,12 @@ void job_prepare(struct job *job, tutti_comm_t comm, int rank, int nranks)
         send = recv = send > recv ? send : recv;
     job->bytes[0] = send * size_of(job);
     job->bytes[1] = recv * size_of(job);
-    job->memory[0] = guarded(job->bytes[0], job->send_skew);
+    make_guarded(job, 0);
     if (!truly_in_place(job))
-        job->memory[1] = guarded(job->bytes[1], job->recv_skew);
+        make_guarded(job, 1);
     place_buffers(job);
-    fill_send(job, job->send);
+    fill_send(job, seen(job, job->send));
+    copy_jobs(job, false);
     job->handle = (tutti_op_t)job->op;
     job->made = false;
 }
@@ -444,12 +462,12 @@ static bool check_recv(const struct job *job)
     bool joint = truly_in_place(job);
     int which = !joint;
     size_t bytes = job->bytes[which];
-    const unsigned char *start = job->memory[which] + GUARD + (joint ? job->send_skew : job->recv_skew);
-    size_t recv_at = (size_t)(job->recv - start);
+    const unsigned char *start = job->mirror[which] + GUARD + (joint ? job->send_skew : job->recv_skew);
+    size_t recv_at = (size_t)(seen(job, job->recv) - start);
     unsigned char *want = memory_of(bytes + 1);
     memset(want, BLANK_BYTE, bytes);
     if (joint)
-        fill_send(job, want + (job->send - start));
+        fill_send(job, want + (seen(job, job->send) - start));
     /* what an in-place reduce_scatter leaves in the other blocks is not said */
     if (joint && (job->kind == JOB_REDUCE_SCATTER || job->kind == JOB_REDUCE_SCATTERV))
         memcpy(want, start, bytes);
@@ -464,7 +482,7 @@ static bool check_send(const struct job *job)
     unsigned char *want = memory_of(job->bytes[0] + 1);
     memset(want, BLANK_BYTE, job->bytes[0]);
     fill_send(job, want);
-    bool right = !memcmp(job->send, want, job->bytes[0]) || complain(job, "changed its input", 0);
+    bool right = !memcmp(seen(job, job->send), want, job->bytes[0]) || complain(job, "changed its input", 0);
     free(want);
     return right;
 }
@@ -472,9 +490,10 @@ static bool check_send(const struct job *job)
 bool job_check(const struct job *job)
 {
     bool joint = truly_in_place(job);
-    bool right = check_recv(job) && check_guards(job, job->memory[0], job->bytes[0], job->send_skew);
+    copy_jobs(job, true);
+    bool right = check_recv(job) && check_guards(job, job->mirror[0], job->bytes[0], job->send_skew);
     if (right && !joint)
-        right = check_send(job) && check_guards(job, job->memory[1], job->bytes[1], job->recv_skew);
+        right = check_send(job) && check_guards(job, job->mirror[1], job->bytes[1], job->recv_skew);
     return right;
 }
 
@@ -487,20 +506,25 @@ static uint64_t digest_of(uint64_t digest, const unsigned char *bytes, size_t co
 
 uint64_t job_result_digest(const struct job *job)
 {
-    return digest_of(0, job->recv, job->bytes[job->memory[1] != NULL]);
+    copy_jobs(job, true);
+    return digest_of(0, seen(job, job->recv), job->bytes[job->memory[1] != NULL]);
 }
 
 uint64_t job_digest(const struct job *job)
 {
-    uint64_t digest = digest_of(0, job->memory[0] + GUARD + job->send_skew, job->bytes[0]);
-    return job->memory[1] ? digest_of(digest, job->memory[1] + GUARD + job->recv_skew, job->bytes[1]) : digest;
+    copy_jobs(job, true);
+    uint64_t digest = digest_of(0, job->mirror[0] + GUARD + job->send_skew, job->bytes[0]);
+    return job->memory[1] ? digest_of(digest, job->mirror[1] + GUARD + job->recv_skew, job->bytes[1]) : digest;
 }
 
 void job_free(struct job *job)
 {
     if (job->made)
         tutti_op_destroy(job->handle, job->comm);
-    free_buffer(job->memory[0]);
-    free_buffer(job->memory[1]);
-    job->memory[0] = job->memory[1] = NULL;
+    for (int i = 0; i < 2 && job->memory[i]; i++) {
+        if (job->mirror[i] != job->memory[i])
+            free(job->mirror[i]);
+        free_buffer(job->memory[i]);
+        job->memory[i] = job->mirror[i] = NULL;
+    }
 }

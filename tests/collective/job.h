@@ -42,6 +42,7 @@ struct job {
     bool made;                  /* handle */
     unsigned char *send, *recv; /* what the user passes */
     unsigned char *memory[2];   /* of send and of recv; [1] NULL when in place */
+    unsigned char *mirror[2];   /* what processors see of them: a copy where they are a GPU's */
     size_t bytes[2];
     size_t counts[4][JOB_RANKS]; /* alltoallv: send counts, offsets, recv counts, offsets; others: counts, offsets */
 };

@@ -39,16 +39,19 @@ static bool failed(tutti_result_t result, const char *what)
 static void agree(const struct job *job)
 {
     static uint64_t *words;
+    uint64_t seen[JOB_RANKS + 1];
     if (job->kind != JOB_ALLREDUCE || job->op != TUTTI_AVG)
         return;
     if (!words)
         words = (uint64_t *)(void *)job_memory((JOB_RANKS + 1) * sizeof *words);
-    words[0] = job_result_digest(job);
+    seen[0] = job_result_digest(job);
+    gpu_copy(words, seen, sizeof *seen);
     if (failed(tutti_allgather(words, words + 1, 1, TUTTI_UINT64, m.comm, NULL), "allgather") ||
         failed(tutti_comm_synchronize(m.comm), "synchronize"))
         exit(1);
+    gpu_copy(seen, words, sizeof seen);
     for (int rank = 0; rank < m.nranks; rank++)
-        if (words[1 + rank] != words[0]) {
+        if (seen[1 + rank] != seen[0]) {
             fprintf(stderr, "rank %d: rank %d has another average of %s\n", m.rank, rank, data_type_name(job->type));
             m.wrong++;
         }

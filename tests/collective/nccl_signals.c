@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n N -- nccl_signals`: NCCL's puts and signals, one process a rank, on the stand-in driver's GPUs,
- * whose memory the processor reads. The ranks hand one another the id by a communicator of tutti's on host memory.
+ * `tutti run -n N -- nccl_signals`: NCCL's puts and signals, one process a rank, on GPUs. The ranks hand one another
+ * the id by a communicator of tutti's on host memory.
  */
 #define NCCL_WITHOUT_CUDA_HEADERS 1
 
@@ -60,9 +60,11 @@ static void await(int peer, int signal, int count)
 /* A ring; then all to all in a group, waits first. */
 static void use(ncclWindow_t window, int *memory, int *local)
 {
+    static int seen[WORDS];
     int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
     for (int i = 0; i < WORDS; i++)
-        local[i] = rank * 1000003 + i;
+        seen[i] = rank * 1000003 + i;
+    gpu_copy(local, seen, sizeof seen);
     GOOD(ncclPutSignal(local, WORDS, ncclInt, next, window, (size_t)rank * WORDS * sizeof(int), 5, 0, 0, comm, NULL));
     await(last, 5, 1);
     GOOD(ncclSignal(last, 6, 0, 0, comm, NULL));
@@ -75,8 +77,11 @@ static void use(ncclWindow_t window, int *memory, int *local)
     }
     GOOD(ncclGroupEnd());
     finish();
-    for (int i = 0; i < WORDS * ranks; i++)
-        require(memory[i] == i / WORDS * 1000003 + i % WORDS, "what was put is there");
+    for (int from = 0; from < ranks; from++) {
+        gpu_copy(seen, memory + (size_t)from * WORDS, sizeof seen);
+        for (int i = 0; i < WORDS; i++)
+            require(seen[i] == from * 1000003 + i, "what was put is there");
+    }
 }
 
 static void misuse(ncclWindow_t window, ncclWindow_t plain, int *local)

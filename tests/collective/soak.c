@@ -3,7 +3,7 @@
  * soak [--seconds S] [--seed X] [--resets MS]: random collectives on all ranks (the same sequence, from the seed) for S
  * seconds, or until one of them has SIGTERM. Each result is checked bit by bit. Meanwhile a thread of every rank shuts
  * down one of the process's TCP connections to peers every MS milliseconds or so. Run it over TCP: TUTTI_TRANSPORT=tcp
- * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600. On GPUs of the stand-in driver: gpu.h.
+ * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600. On GPUs: gpu.h.
  *
  * --cuts MS: a thread of every rank takes software RDMA devices out and puts them in again. --dies KIND: the last rank
  * dies in a collective of this kind, by number; the others have the right result, or say who died.
@@ -151,12 +151,14 @@ static void check_batch(void)
 static bool agreed_end(double end)
 {
     static int32_t *ends; /* mine, any: where the ranks' buffers are */
+    int32_t seen = asked_to_end || now() >= end;
     if (!ends)
         ends = (int32_t *)(void *)job_memory(2 * sizeof *ends);
-    ends[0] = asked_to_end || now() >= end;
+    gpu_copy(ends, &seen, sizeof seen);
     must(tutti_allreduce(ends, ends + 1, 1, TUTTI_INT32, TUTTI_MAX, s.comm, NULL), "allreduce");
     must(tutti_comm_synchronize(s.comm), "synchronize");
-    return ends[1];
+    gpu_copy(&seen, ends + 1, sizeof seen);
+    return seen;
 }
 
 static void report(const char *what, double began)
