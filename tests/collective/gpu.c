@@ -48,7 +48,7 @@ void gpu_select(int ordinal)
     must(set(context), "cuCtxSetCurrent");
 }
 
-void gpu_copy(void *to, const void *from, size_t size)
+void gpu_bytes_copy(void *to, const void *from, size_t size)
 {
     static _Atomic(void *) found;
     void *copy = found;

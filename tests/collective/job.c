@@ -197,8 +197,8 @@ static void copy_jobs(const struct job *job, bool to_see)
 {
     for (int i = 0; i < 2 && job->memory[i]; i++)
         if (job->mirror[i] != job->memory[i])
-            gpu_copy(to_see ? job->mirror[i] : job->memory[i], to_see ? job->memory[i] : job->mirror[i],
-                     job_room(job, i));
+            gpu_bytes_copy(to_see ? job->mirror[i] : job->memory[i], to_see ? job->memory[i] : job->mirror[i],
+                           job_room(job, i));
 }
 
 /* Where in-place calls take their input: the block of the larger buffer that is this rank's. */

@@ -45,11 +45,11 @@ static void agree(const struct job *job)
     if (!words)
         words = (uint64_t *)(void *)job_memory((JOB_RANKS + 1) * sizeof *words);
     seen[0] = job_result_digest(job);
-    gpu_copy(words, seen, sizeof *seen);
+    gpu_bytes_copy(words, seen, sizeof *seen);
     if (failed(tutti_allgather(words, words + 1, 1, TUTTI_UINT64, m.comm, NULL), "allgather") ||
         failed(tutti_comm_synchronize(m.comm), "synchronize"))
         exit(1);
-    gpu_copy(seen, words, sizeof seen);
+    gpu_bytes_copy(seen, words, sizeof seen);
     for (int rank = 0; rank < m.nranks; rank++)
         if (seen[1 + rank] != seen[0]) {
             fprintf(stderr, "rank %d: rank %d has another average of %s\n", m.rank, rank, data_type_name(job->type));

@@ -64,7 +64,7 @@ static void use(ncclWindow_t window, int *memory, int *local)
     int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
     for (int i = 0; i < WORDS; i++)
         seen[i] = rank * 1000003 + i;
-    gpu_copy(local, seen, sizeof seen);
+    gpu_bytes_copy(local, seen, sizeof seen);
     GOOD(ncclPutSignal(local, WORDS, ncclInt, next, window, (size_t)rank * WORDS * sizeof(int), 5, 0, 0, comm, NULL));
     await(last, 5, 1);
     GOOD(ncclSignal(last, 6, 0, 0, comm, NULL));
@@ -78,7 +78,7 @@ static void use(ncclWindow_t window, int *memory, int *local)
     GOOD(ncclGroupEnd());
     finish();
     for (int from = 0; from < ranks; from++) {
-        gpu_copy(seen, memory + (size_t)from * WORDS, sizeof seen);
+        gpu_bytes_copy(seen, memory + (size_t)from * WORDS, sizeof seen);
         for (int i = 0; i < WORDS; i++)
             require(seen[i] == from * 1000003 + i, "what was put is there");
     }

@@ -154,10 +154,10 @@ static bool agreed_end(double end)
     int32_t seen = asked_to_end || now() >= end;
     if (!ends)
         ends = (int32_t *)(void *)job_memory(2 * sizeof *ends);
-    gpu_copy(ends, &seen, sizeof seen);
+    gpu_bytes_copy(ends, &seen, sizeof seen);
     must(tutti_allreduce(ends, ends + 1, 1, TUTTI_INT32, TUTTI_MAX, s.comm, NULL), "allreduce");
     must(tutti_comm_synchronize(s.comm), "synchronize");
-    gpu_copy(&seen, ends + 1, sizeof seen);
+    gpu_bytes_copy(&seen, ends + 1, sizeof seen);
     return seen;
 }
 

@@ -62,12 +62,12 @@ static void fill(void *data, int from, int round, size_t length)
 {
     for (size_t at = 0; at < length; at++)
         mirror[at] = byte_of(from, round, at);
-    gpu_copy(data, mirror, length);
+    gpu_bytes_copy(data, mirror, length);
 }
 
 static void look(const void *data, int from, int round, size_t length, const char *what)
 {
-    gpu_copy(mirror, data, length);
+    gpu_bytes_copy(mirror, data, length);
     for (size_t at = 0; at < length; at++)
         if (mirror[at] != byte_of(from, round, at)) {
             fprintf(stderr, "rank %d: %s: byte %zu of %zu of rank %d, round %d, is wrong\n", rank, what, at, length,
@@ -84,7 +84,7 @@ static void clear(unsigned char *memory, size_t size)
     memset(mirror, 0, PART);
     for (size_t at = 0, part = PART; at < size; at += part) {
         part = part < size - at ? part : size - at;
-        gpu_copy(memory + at, mirror, part);
+        gpu_bytes_copy(memory + at, mirror, part);
     }
 }
 
@@ -257,7 +257,7 @@ static void groups(struct piece *piece)
         int *one = numbers, *got = one + 1, *sum = one + 2, next = (rank + 1) % ranks,
             last = (rank + ranks - 1) % ranks, after[3];
         size_t length = lengths[(round + 3) % LENGTHS];
-        gpu_copy(one, &rank, sizeof rank);
+        gpu_bytes_copy(one, &rank, sizeof rank);
         fill(piece->local, rank, round, length);
         must(tutti_group_start(), "group");
         for (int peer = 0; peer < ranks; peer++) {
@@ -277,7 +277,7 @@ static void groups(struct piece *piece)
             done("group");
         for (int from = 0; from < ranks; from++)
             look(piece->memory + (size_t)from * PART, from, round, length, "group");
-        gpu_copy(after, numbers, sizeof after);
+        gpu_bytes_copy(after, numbers, sizeof after);
         if (after[1] != last || after[2] != ranks * (ranks - 1) / 2)
             fail("beside a group");
         meet();
@@ -310,7 +310,7 @@ static void sizes(void)
         fail("what is wrong was taken");
     must(tutti_window_deregister(comm, window), "deregister");
     look(memory, last, 9, size, "closed with puts under way");
-    gpu_copy(mirror, memory + size, 1);
+    gpu_bytes_copy(mirror, memory + size, 1);
     if (tutti_window_deregister(comm, window) != TUTTI_INVALID_ARGUMENT || mirror[0])
         fail("closed twice");
     give(memory, false);
@@ -330,7 +330,7 @@ static void addresses(struct piece *piece, bool wanted)
         fail("a wrong address");
     fill(piece->local, rank, 3, 1000);
     if (theirs)
-        gpu_copy((char *)theirs + (size_t)rank * PART, piece->local, 1000);
+        gpu_bytes_copy((char *)theirs + (size_t)rank * PART, piece->local, 1000);
     else
         must(tutti_put(piece->local, 1000, TUTTI_UINT8, next, piece->window, (size_t)rank * PART, comm, NULL), "put");
     must(tutti_signal(next, 6, comm, NULL), "signal");

@@ -44,7 +44,7 @@ static void *take(void)
 static void paint(unsigned char *memory, int value, size_t length)
 {
     memset(mirror, value, length);
-    gpu_copy(memory, mirror, length);
+    gpu_bytes_copy(memory, mirror, length);
 }
 
 static int complain(int rank, const char *what, tutti_comm_t comm)
@@ -194,7 +194,7 @@ static int left_behind_a_signal(int rank, tutti_comm_t comm, tutti_window_t wind
         return tutti_put_signal(local, 1, TUTTI_UINT8, 0, window, 7, 0, comm, NULL) != TUTTI_SUCCESS;
     usleep(300000);
     tutti_result_t result = wait_for_one(1, comm);
-    gpu_copy(mirror, memory + 7, 1);
+    gpu_bytes_copy(mirror, memory + 7, 1);
     return result == TUTTI_SUCCESS && *mirror == 1 ? 0 : complain(rank, "a signal was lost", comm);
 }
 
@@ -202,7 +202,7 @@ static int changes(int rank, unsigned char *memory)
 {
     paint(memory, 0xee, SIZE);
     usleep(LATE_US);
-    gpu_copy(mirror, memory, SIZE);
+    gpu_bytes_copy(mirror, memory, SIZE);
     for (size_t at = 0; at < SIZE; at++)
         if (mirror[at] != 0xee) {
             fprintf(stderr, "rank %d: byte %zu was written late\n", rank, at);
