@@ -42,7 +42,7 @@ def complete(parser, options):
     options.libraries = {}
     if options.gpus < 1:
         parser.error("--gpus: at least 1")
-    if options.part in ("report", "limits") or getattr(options, "list", False):
+    if options.part in ("report", "limits", "hosts") or getattr(options, "list", False):
         return
     alone = options.part in ("check", "sanitize") or options.part == "kill" and not options.with_nccl
     for library in ["tutti"] if alone else options.which:

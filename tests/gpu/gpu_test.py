@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -398,10 +399,24 @@ class Programs(unittest.TestCase):
                              [name for name, part in command.PARTS.items() if part.all])
             self.assertRegex(out.splitlines()[-1], "^with failures.*: " + failing)
         self.assertEqual(set(run.load_all(self.at("results"))),
-                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "suite", "plugin", "dynamic"})
+                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "hosts", "suite", "plugin", "dynamic"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
+
+    def test_hosts(self):
+        """A build whose programs are scripts: one of them fails."""
+        for name in ("cli/tutti", "tests/collective/window_faults"):
+            path = self.at("build/" + name)
+            os.makedirs(os.path.dirname(path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('#!/bin/sh\ncase "$TUTTI_TEST_GPU $*" in *soak*) exit 3;; 1*) exit 0;; esac; exit 4\n')
+            os.chmod(path, 0o755)
+        status, out, _ = self.part("hosts", "--build", self.at("build"), "--only", "windows", "soak", "windows, faults")
+        self.assertEqual(status, 1)
+        self.assertEqual(re.findall("^(ok|FAILED) +([^.]*), [0-9.]+ s$", out, re.M),
+                         [("ok", "windows"), ("FAILED", "soak"), ("ok", "windows, faults")])
+        self.assertEqual([r["status"] for r in self.load("hosts")["checks"]], [0, 3, 0])
 
     def test_apps_at_once(self):
         """Quick: a program runs over both libraries at the same time; otherwise in turns."""
