@@ -19,6 +19,7 @@ FAILED, WITHIN = "l0.u1", 2  # seconds
 VECTOR = "4M"  # of its part of that a lane has a sixteenth under way, of 512K a half: far less on real links
 SETTLE = 5  # seconds until the master has planned, and lanes have moved
 PARTS = 12  # windows one after the other, of which rates are the means
+LONG = 24  # with a master: in 12 windows go some 2,000 segments of a job, whose chance alone is some percent
 IDLE = []  # of the processors, in percent, while rates were measured
 
 
@@ -67,13 +68,13 @@ def rates_of(sent):
     return [8e-6 * (sent[f"{one}.n0"] + sent[f"{other}.n0"]) / 2 for one, other in HOSTS]
 
 
-def once(bench, lab, ports, master, what):
+def once(bench, lab, ports, master, what, count=PARTS):
     """Mbit/s that each job's hosts sent, over all windows."""
     jobs, parts = start(lab, master), []
     try:
         ports.flows(jobs, NICS, 1 << 20)
         time.sleep(SETTLE)
-        for _ in range(PARTS):
+        for _ in range(count):
             parts.append(rates_of(ports.window(bench.seconds, jobs)))
             IDLE.append(ports.idle)
     finally:
@@ -81,7 +82,7 @@ def once(bench, lab, ports, master, what):
     found = [statistics.fmean(rates) for rates in zip(*parts)]
     bench.say(f"{what}: {' '.join(f'{rate:.1f}' for rate in found)} Mbit/s a job, {100 * apart(found):.1f} % apart, in "
               f"windows {' '.join(f'{100 * apart(part):.1f}' for part in parts)} %; {lab.drops()} packets dropped, "
-              f"processors {min(IDLE[-PARTS:]):.0f} % idle")
+              f"processors {min(IDLE[-count:]):.0f} % idle")
     return found
 
 
@@ -141,7 +142,7 @@ def compare(bench, spines):
         for _ in range(bench.turns):
             found["ECMP"].append(once(bench, labs[0], ports[0], None, f"{spines} spines, ECMP"))
             found["equation"].append(once(bench, labs[1], ports[1], None, f"{spines} spines, equation"))
-            found["master"].append(once(bench, labs[1], ports[1], master, f"{spines} spines, master"))
+            found["master"].append(once(bench, labs[1], ports[1], master, f"{spines} spines, master", LONG))
         if spines == JOBS:
             failed = [failure(bench, labs[1], ports[1], which) for which in (master, None)]
     return found, failed

@@ -304,8 +304,8 @@ static void shape(const struct plan_facts *facts, enum kernel_id kernel, struct 
     plan->launch.kernel = kernel;
     if (kernel == KERNEL_REDUCE_LISTED) {
         bool parts = plan->way == WAY_LINES && plan->mode != KERNEL_REDUCE_SCATTER;
-        kernel_shape_lines(parts ? kernel_part_bytes(plan->bytes, facts->nranks) : plan->bytes, facts->room,
-                           &plan->launch);
+        kernel_shape_lines(parts ? kernel_part_bytes(plan->bytes, facts->nranks) : plan->bytes, facts->together,
+                           facts->room, &plan->launch);
         return;
     }
     if (kernel == KERNEL_CHAIN)

@@ -528,7 +528,7 @@ static void test_duels_follow_from_rows(void **state)
     assert_string_equal(duel_of(PARAM_GATHER_FROM).collectives[0], "allreduce");
 }
 
-/* Calls of a group that are together long enough go in lines, each over as many warps as it has tiles. */
+/* Calls of a group that are together long enough go in lines, each over some of the warps. */
 static void test_groups(void **state)
 {
     struct plan_facts four = apart, two = pair, alone = pair;
@@ -544,8 +544,11 @@ static void test_groups(void **state)
     expect(&four, COLL_ALLGATHER, 1 * M, false, WAY_EXCHANGE, KERNEL_REDUCE_LISTED);
     expect(&four, COLL_ALLTOALL, 1 * M, false, WAY_EXCHANGE, KERNEL_EXCHANGE);
     assert_true(plan_call(&rules, &four, COLL_ALLREDUCE, 4 * M, false).launch.kernel != KERNEL_REDUCE_LISTED);
-    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, KERNEL_LINES_TILE * 3 + 1000000, false).launch.stripes,
-                     448);
+    assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 1 * M, false).launch.stripes, 28);
+    two.together = 200;
+    assert_int_equal(plan_call(&rules, &two, COLL_REDUCE_SCATTER, 1 * M, false).launch.stripes, 35);
+    assert_int_equal(plan_call(&rules, &two, COLL_ALLREDUCE, 4 * M - 1, false).launch.stripes, 70); /* ten rounds */
+    two.together = 16;
     assert_int_equal(plan_call(&rules, &two, COLL_ALLGATHER, 16 * K, false).launch.stripes, 9);
     assert_int_equal(plan_call(&rules, &four, COLL_ALLREDUCE, 64 * K, false).launch.stripes, 9);
     set("TUTTI_GROUP_SPREAD", "0");

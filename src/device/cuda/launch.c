@@ -125,12 +125,25 @@ void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_ro
     out->threads = KERNEL_LINES_THREADS;
 }
 
-void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out)
+/* With few warps for a vector these do several steps, which hide one another's way; the other warps have the list's
+ * other vectors meanwhile. All of them are to end together, so rounds are whole if the vectors are alike. */
+static uint32_t lines_stripes(uint64_t tiles, uint32_t vectors, uint32_t width)
+{
+    const uint64_t few = (tiles + NUMBER_LIST_STEPS - 1) / NUMBER_LIST_STEPS;
+    uint64_t rounds = (vectors * few + width / 2) / width, stripes;
+    rounds = rounds ? rounds : 1;
+    stripes = (rounds * width + vectors - 1) / vectors;
+    stripes = stripes < width ? stripes : width;
+    return (uint32_t)(tiles < stripes ? tiles : stripes);
+}
+
+void kernel_shape_lines(uint64_t part, uint32_t vectors, struct kernel_room room, struct kernel_launch *out)
 {
     const uint64_t tiles = part / KERNEL_LINES_TILE + (part % KERNEL_LINES_TILE != 0);
     const uint32_t width = kernel_list_width(KERNEL_REDUCE_LISTED, room);
+    vectors = vectors < 1 ? 1 : vectors < KERNEL_LIST_MOST ? vectors : KERNEL_LIST_MOST;
     *out = (struct kernel_launch){.kernel = KERNEL_REDUCE_LISTED};
-    kernel_shape_list(KERNEL_REDUCE_LISTED, tiles < width ? (uint32_t)tiles : width, room, out);
+    kernel_shape_list(KERNEL_REDUCE_LISTED, lines_stripes(tiles, vectors, width), room, out);
 }
 
 /* Few blocks, and short chunks: blocks that look at flags in host memory hold up the data. */

@@ -90,8 +90,9 @@ uint32_t kernel_list_width(enum kernel_id kernel, struct kernel_room room);
 /* A launch for a list of `stripes` stripes. The launch has that number, or the list's width if that is less. */
 void kernel_shape_list(enum kernel_id kernel, uint32_t stripes, struct kernel_room room, struct kernel_launch *out);
 
-/* A vector of a list of kernel listed. part: bytes of an owner's part. */
-void kernel_shape_lines(uint64_t part, struct kernel_room room, struct kernel_launch *out);
+/* A vector of a list of kernel listed. part: bytes of an owner's part; vectors: of the group, taken to be
+ * alike. */
+void kernel_shape_lines(uint64_t part, uint32_t vectors, struct kernel_room room, struct kernel_launch *out);
 
 /* bytes: of the vector that is worked on, of all blocks together. in_host: windows are in host memory. */
 void kernel_shape_reduce(enum kernel_id kernel, size_t bytes, struct kernel_room room, bool in_host,
