@@ -15,7 +15,7 @@ TITLE = "8 jobs of 2 hosts at once: paths by a master against ECMP and the equat
 JOBS, UPLINK, LANES = 8, 10, 2  # Mbit/s, of NICs, too
 HOSTS = [(f"h{2 * job}", f"h{2 * (JOBS + job)}") for job in range(JOBS)]
 NICS = [f"{host}.n0" for pair in HOSTS for host in pair]
-FAILED, WITHIN = "l0.u1", 2  # seconds
+FAILED, WITHIN, AFTER = "l0.u1", 2, 4  # seconds from the failure on; windows then
 VECTOR = "4M"  # of its part of that a lane has a sixteenth under way, of 512K a half: far less on real links
 SETTLE = 5  # seconds until the master has planned, and lanes have moved
 PARTS = 12  # windows one after the other, of which rates are the means
@@ -93,22 +93,24 @@ def failure(bench, lab, ports, master):
     try:
         ports.flows(jobs, NICS, 1 << 20)
         time.sleep(SETTLE)
-        before = ports.window(bench.seconds, jobs)
+        before = [ports.window(bench.seconds, jobs)]
         lab.link("down", FAILED, "--silent")
         if master:
             master.link(FAILED, 0)
         time.sleep(WITHIN)
-        after = ports.window(bench.seconds, jobs)
+        after = [ports.window(bench.seconds, jobs) for _ in range(AFTER)]
     finally:
         end(jobs)
         lab.link("up", FAILED)
         if master:
             master.link(FAILED, 100)
-    sums = [8e-6 * sum(sent[port] for port in left if sent is before or port != FAILED) for sent in (after, before)]
-    jobs_left = rates_of(after)
-    bench.say(f"{FAILED} failed {'with' if master else 'without'} a master: {sums[1]:.1f}, then {sums[0]:.1f} Mbit/s "
-              f"up; jobs {' '.join(f'{rate:.1f}' for rate in jobs_left)}; processors {ports.idle:.0f} % idle")
-    return sums[0], jobs_left
+    sums = [[8e-6 * sum(sent[port] for port in left if parts is before or port != FAILED) for sent in parts]
+            for parts in (after, before)]
+    jobs_left = [statistics.fmean(rates) for rates in zip(*map(rates_of, after))]
+    one, up = (" ".join(f"{rate:.1f}" for rate in rates) for rates in (jobs_left, sums[0]))
+    bench.say(f"{FAILED} failed {'with' if master else 'without'} a master: {sums[1][0]:.1f}, then {up} "
+              f"Mbit/s up; jobs {one}; processors {ports.idle:.0f} % idle")
+    return statistics.fmean(sums[0]), jobs_left
 
 
 def apart(rates):
