@@ -41,7 +41,7 @@ void engine_alarm(uint64_t deadline);
 void engine_push(void);
 
 /* One step of progress by a thread that polls. Does nothing when another thread is at it. */
-void engine_poll(void);
+void engine_poll(const void *queue);
 
 /* A thread polls and found something: it will be back for more. */
 void engine_polled(void);

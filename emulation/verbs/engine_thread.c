@@ -37,6 +37,7 @@
 #define ROUNDS_MAX     16
 #define BATCHES        8 /* divides ROUNDS_MAX */
 #define POLLS_IN_VAIN  64
+#define JUST_NOW_NS    (5 * NS_PER_US) /* a program that polls many queues looks at the sockets once for all of them */
 #define YIELD_EVERY_NS (4 * NS_PER_MS)
 #define POLLER_NS      (200 * NS_PER_US) /* a poller was seen this recently: it is at work */
 #define DISTRUST_MIN   (10 * NS_PER_MS)
@@ -232,10 +233,14 @@ static void give_way(void)
     }
 }
 
-void engine_poll(void)
+void engine_poll(const void *queue)
 {
     static _Thread_local unsigned vain;
+    static _Thread_local const void *looked_for; /* when the sockets were last looked at in vain: this queue */
+    static _Thread_local uint64_t looked_at;
     bool came = false;
+    if (looked_for && looked_for != queue && clock_ns() < looked_at + JUST_NOW_NS)
+        return;
     if (pthread_mutex_trylock(&engine.lock))
         return;
     if (engine.running)
@@ -246,6 +251,8 @@ void engine_poll(void)
     vain = came ? 0 : vain + 1;
     if (vain > POLLS_IN_VAIN)
         give_way();
+    looked_for = came ? NULL : queue;
+    looked_at = clock_ns();
 }
 
 static void drain(int fd)

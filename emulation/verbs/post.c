@@ -282,7 +282,7 @@ int post_take(struct cq *cq, int n, struct completion *out)
         engine_polled();
         return taken;
     }
-    engine_poll();
+    engine_poll(cq);
     return cq_take(cq, n, out);
 }
 

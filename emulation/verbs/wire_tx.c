@@ -8,6 +8,7 @@
 #include "verbs/wire.h"
 #include "verbs/wire_frame.h"
 #include "verbs/wire_hop.h"
+#include "verbs/wire_port.h"
 
 #include "base/clock.h"
 
@@ -26,20 +27,11 @@
 /* Two super-packets: what was built is still in the cache when the kernel copies it. */
 #define ARENA_SIZE  (128 * 1024)
 #define ENTRIES_MAX 64
-#define PORTS_MAX   256
 #define SUPER_MAX   65000 /* bytes of a super-packet after its UDP header */
 #define SEGMENT_MAX 64
-#define SEND_BUFFER (8 * 1024 * 1024)
 #define BLOCKED_MS  2
 #define AGAIN_NS    (200 * NS_PER_US) /* pause before an interface whose queue was full is tried again */
 #define CONTROL_MAX (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t)))
-
-struct wire_tx_port {
-    int fd, ifindex;
-    uint16_t number;
-    bool v6;
-    uint64_t used;
-};
 
 /* One datagram, perhaps a super-packet. */
 struct wire_tx_entry {
@@ -60,9 +52,6 @@ struct wire_tx_waiting {
 
 static struct list backlog = {&backlog, &backlog};
 static unsigned tries; /* times that the backlog was tried */
-static struct wire_tx_port ports[PORTS_MAX];
-static unsigned port_count;
-static uint64_t port_clock;
 static uint8_t arena[ARENA_SIZE] __attribute__((aligned(64)));
 static size_t arena_used;
 static struct wire_tx_entry entries[ENTRIES_MAX];
@@ -88,6 +77,7 @@ static bool kernel_offloads(void)
 
 int wire_open(void)
 {
+    wire_ports_open();
     offload = kernel_offloads();
     wire_frame_open();
     return wire_open_receivers();
@@ -109,14 +99,13 @@ void wire_close(void)
     wire_close_receivers();
     wire_frame_close();
     wire_hop_forget();
-    for (unsigned i = 0; i < port_count; i++)
-        close(ports[i].fd);
+    wire_ports_close();
     for (int i = 0; i < 2; i++) {
         if (members[i] >= 0)
             close(members[i]);
         members[i] = -1;
     }
-    port_count = entry_count = 0;
+    entry_count = 0;
     arena_used = 0;
 }
 
@@ -126,83 +115,12 @@ bool wire_gid_is_v4(const union ibv_gid *gid)
     return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
-static void set_options(int fd, bool v6)
-{
-    int on = 1, size = SEND_BUFFER, whole = IP_PMTUDISC_DO, small = 1;
-    struct sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-    struct sock_fprog program = {.len = 1, .filter = drop};
-    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-    /* or else the kernel does not tell of a full queue */
-    setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    if (v6) {
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-        setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof(whole));
-    } else {
-        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole,
-                   sizeof(whole)); /* "don't fragment" makes the identification 0 */
-    }
-}
-
-static int open_port(const struct path *path, int *out)
-{
-    int fd = socket(path->v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return errno;
-    set_options(fd, path->v6);
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(path->source_port)};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(path->source_port)};
-    const struct sockaddr *address = path->v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
-    int err = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, path->device->ifname,
-                   (socklen_t)strlen(path->device->ifname) + 1) ||
-        bind(fd, address, path->v6 ? sizeof(six) : sizeof(four))) {
-        err = errno;
-        close(fd);
-        return err;
-    }
-    *out = fd;
-    return 0;
-}
-
-static struct wire_tx_port *find_port(const struct path *path)
-{
-    struct wire_tx_port *oldest = &ports[0];
-    for (unsigned i = 0; i < port_count; i++) {
-        struct wire_tx_port *port = &ports[i];
-        if (port->number == path->source_port && port->ifindex == path->device->ifindex && port->v6 == path->v6)
-            return port;
-        if (port->used < oldest->used)
-            oldest = port;
-    }
-    if (port_count < PORTS_MAX) {
-        ports[port_count].fd = -1;
-        return &ports[port_count++];
-    }
-    wire_flush(); /* an entry may still name the descriptor that is closed now */
-    close(oldest->fd);
-    oldest->fd = -1;
-    return oldest;
-}
-
+/* An entry that waits may name a descriptor that is closed now. */
 static int port_fd(const struct path *path, int *out)
 {
-    struct wire_tx_port *port = find_port(path);
-    if (port->fd < 0) {
-        int fd = -1, err = open_port(path, &fd);
-        if (err) {
-            *port = ports[--port_count];
-            return err;
-        }
-        *port = (struct wire_tx_port){fd, path->device->ifindex, path->source_port, path->v6, 0};
-    }
-    port->used = ++port_clock;
-    *out = port->fd;
-    return 0;
+    if (wire_port_needs_room(path))
+        wire_flush();
+    return wire_port_fd(path, out);
 }
 
 int wire_claim_port(const struct path *path)
