@@ -28,6 +28,8 @@
 
 #define MAX_BACKOFF             NS_PER_S
 #define ASK_AGAIN               (20 * NS_PER_MS) /* for what a policy does not know yet */
+#define FEW_LANES               16               /* of a link: they are looked at each time */
+#define LOOK_AGAIN              (5 * NS_PER_MS)
 #define REFUSALS_OF_A_DEAD_PEER 3
 #define SOON                    8 /* times a lane's calm */
 #define MAX_CALM                (16 * NS_PER_S)
@@ -59,6 +61,7 @@ static void lane_connect(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->epoch = wire_epoch(++lane->life.attempts, !lanes_begin_here(link));
+    link->life.look_at = 0;
     tutti_result_t result = lane->ops->lane_open(lane->transport, &link->peer, lane->index, lane->epoch,
                                                  lane->life.known, link->session, lane, &lane->carrier);
     lane->state = result == TUTTI_SUCCESS ? LANE_CONNECTING : LANE_DOWN;
@@ -203,6 +206,7 @@ void lane_up(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->state = LANE_UP;
+    link->life.look_at = 0;
     lane->life.up_since = clock_ns();
     bool moved = move_arrived(lane, lane->life.up_since);
     lane->life.settling = lane->life.calm_ns && !moved;
@@ -296,6 +300,7 @@ void lane_down(struct link_lane *lane, tutti_result_t why)
     struct link *link = lane->link;
     bool was_up = lane->state == LANE_UP, moves = was_up && move_is_agreed(lane);
     lane_close(lane);
+    link->life.look_at = 0;
     if (link->lost || link->domain->closing)
         return;
     if (lane->state == LANE_CONNECTING) {
@@ -475,9 +480,61 @@ static void lanes_announce(struct link *link, uint64_t now)
         }
 }
 
+/* When the lane is to be looked at again, if that is before `due`. One that moves: at once. */
+static uint64_t lane_due(const struct link_lane *lane, uint64_t now, uint64_t due)
+{
+    const struct lane_life *life = &lane->life;
+    if (lane->move.leaving || lane->move.closed)
+        return now;
+    if (life->retry_at && life->retry_at < due)
+        due = life->retry_at;
+    if (lane->state == LANE_UP && life->settling && life->up_since + life->calm_ns < due)
+        due = life->up_since + life->calm_ns;
+    return due;
+}
+
+static void lane_look(struct link_lane *lane, uint64_t now, bool busy)
+{
+    struct link *link = lane->link;
+    if (lane->state == LANE_DOWN)
+        lane_retry(lane, now);
+    else if (lane->state == LANE_UP && !lane->carrier)
+        lane_down(lane,
+                  error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
+    else if (lane->state == LANE_UP && busy)
+        lane_watch(lane, now);
+    if (lane->state == LANE_UP && !link->lost) {
+        lane_look_anew(lane);
+        lane_settle(lane, now);
+    }
+    lane_go_on_moving(lane, now);
+}
+
+/* A process may have thousands of lanes, and threads that wait look each millisecond: so those of a wide link are
+ * looked at each few milliseconds, or when one of them has changed. */
+static void lanes_look(struct link *link, uint64_t now, bool busy)
+{
+    struct link_life *life = &link->life;
+    uint64_t due = now + (link_lanes(link) > FEW_LANES ? LOOK_AGAIN : 0);
+    life->look_at = due;
+    life->rests_until = UINT64_MAX;
+    life->unsettled = false;
+    for (lane_set left = link->present; left && !link->lost; left &= left - 1) {
+        struct link_lane *lane = &link->lane[lane_first(left)];
+        lane_look(lane, now, busy || life->unsettled);
+        bool rests = lane->life.retry_at && trial_rest(lane);
+        life->unsettled |= lane->state == LANE_CONNECTING || (lane->life.retry_at && !rests) ||
+                           (lane->state == LANE_UP && lane->life.settling) || lane->move.leaving;
+        if (rests && lane->life.retry_at < life->rests_until)
+            life->rests_until = lane->life.retry_at;
+        due = lane_due(lane, now, due);
+    }
+    if (life->look_at) /* else a lane has changed meanwhile */
+        life->look_at = due;
+}
+
 uint64_t lanes_tick(struct link *link, uint64_t now)
 {
-    uint64_t next = UINT64_MAX;
     if (!link->messages || link->lost || !link->started)
         return UINT64_MAX;
     if (link->life.down_since && since(link->life.down_since, now) > link->life.patience) {
@@ -490,25 +547,10 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
     if (link->life.unplanned)
         lanes_open(link);
     bool busy = link->life.down_since || link->life.cut || link->life.unplanned || lanes_expect(link);
-    for (lane_set left = link->present; left && !link->lost; left &= left - 1) {
-        struct link_lane *lane = &link->lane[lane_first(left)];
-        if (lane->state == LANE_DOWN)
-            lane_retry(lane, now);
-        else if (lane->state == LANE_UP && !lane->carrier)
-            lane_down(lane,
-                      error_note(TUTTI_SYSTEM_ERROR, "lane %u was closed because a receive was given up", lane->index));
-        else if (lane->state == LANE_UP && busy)
-            lane_watch(lane, now);
-        if (lane->state == LANE_UP && !link->lost) {
-            lane_look_anew(lane);
-            lane_settle(lane, now);
-        }
-        lane_go_on_moving(lane, now);
-        bool rests = lane->life.retry_at && trial_rest(lane);
-        busy |= lane->state == LANE_CONNECTING || (lane->life.retry_at && !rests) ||
-                (lane->state == LANE_UP && lane->life.settling) || lane->move.leaving;
-        next = rests && lane->life.retry_at < next ? lane->life.retry_at : next;
-    }
+    bool due = link->life.cut || now >= link->life.look_at || now + LOOK_AGAIN < link->life.look_at;
+    if (due)
+        lanes_look(link, now, busy);
+    busy |= link->life.unsettled || !link->life.look_at;
     link->life.cut = false;
     if (!link->lost) {
         trial_look(link, now);
@@ -517,7 +559,7 @@ uint64_t lanes_tick(struct link *link, uint64_t now)
             strays_look(link, now);
     }
     message_acknowledge(link);
-    return busy ? now + ASK_AGAIN : next;
+    return busy ? now + ASK_AGAIN : due ? link->life.rests_until : link->life.look_at;
 }
 
 const struct link_upcalls lanes_upcalls = {.start = lanes_start, .lose = lanes_lose};

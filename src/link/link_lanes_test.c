@@ -321,6 +321,15 @@ static void test_wide_links(void **state)
     script_settle(script);
     assert_true(payload_pair_right(pair));
     payload_pair_free(pair);
+    uint64_t now = clock_ns(), looked = 0;
+    link_tick(script->side[0].domain, now);
+    looked = link->life.look_at;
+    assert_true(looked > now); /* not each time, */
+    link_tick(script->side[0].domain, now + 1);
+    assert_int_equal(link->life.look_at, looked);
+    break_lane(script, DATA);
+    assert_int_equal(link->life.look_at, 0); /* but at once where something has changed */
+    script_settle(script);
     script_free(script);
 }
 

@@ -17,6 +17,7 @@ void move_wanted(struct lane *carrier)
 {
     struct link_lane *lane = carrier->user;
     lane->move.wanted = true;
+    lane->link->life.look_at = 0;
 }
 
 /* Messages would have no way, or those who say that the lane is closed. */
@@ -41,6 +42,7 @@ static void move_leave(struct link_lane *lane)
 {
     struct link *link = lane->link;
     lane->move.leaving = true;
+    link->life.look_at = 0;
     lanes_choose_usable(link);
     control_choose(link);
     outgoing_pump(link);

@@ -112,13 +112,16 @@ struct link_load {
 
 /* lanes.c's. */
 struct link_life {
-    bool bye;            /* the peer said goodbye */
-    bool cut;            /* lanes were closed by lanes_close_registered() since the last tick */
-    bool unplanned;      /* started, and the policy has not said yet which lanes to open */
-    char obstacle[200];  /* to the lane that failed to come up last */
-    uint64_t down_since; /* since when no lane for messages is up; 0: one is */
-    int refusals;        /* connections for messages refused since a lane was up */
-    uint64_t patience;   /* ns without a lane for messages after which it is lost */
+    bool bye;             /* the peer said goodbye */
+    bool cut;             /* lanes were closed by lanes_close_registered() since the last tick */
+    bool unplanned;       /* started, and the policy has not said yet which lanes to open */
+    char obstacle[200];   /* to the lane that failed to come up last */
+    uint64_t down_since;  /* since when no lane for messages is up; 0: one is */
+    int refusals;         /* connections for messages refused since a lane was up */
+    uint64_t patience;    /* ns without a lane for messages after which it is lost */
+    uint64_t look_at;     /* when its lanes are to be looked at; 0: at the next tick. Of the latest look: */
+    bool unsettled;       /* one of them is to come up, to settle or to move; */
+    uint64_t rests_until; /* or rests until then */
 };
 
 /* trial.c's: lanes for data alone, which nobody has asked for. */
