@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """wide.py [BUILD] [--peers 64] [--communicators 16] [--lanes 1,8,64]: what RDMA lanes to many peers cost a process.
 
-One process joins with so many others, each of which passes for a host, and sends a payload to each and gets it back on
-each communicator. Adapters are the software RDMA device, with as many devices as `--devices` says. Prints what the
-process holds then, beside what it holds with no lane: queue pairs, registered and resident memory, descriptors. What is
-done until then goes to stderr.
+One process joins with so many others, and sends a payload to each and gets it back on each communicator. The others
+pass for one other host: lanes among them are few (TUTTI_QUEUES), and they know that processors are. Adapters are the
+software RDMA device, with as many devices as `--devices` says. Prints what the process holds then, beside what it holds
+with no lane: queue pairs, registered and resident memory, descriptors. What is done until then goes to stderr.
 `--own`: lanes have receives of their own (TUTTI_IB_SHARED=0).
 
 Root: it makes a network of its own. Exit status 77: that cannot be made here.
@@ -30,6 +30,7 @@ def options_of():
     parser.add_argument("--communicators", type=int, default=16, help="of all of them (16)")
     parser.add_argument("--lanes", default="1,8,64", help="to each peer (1,8,64); with more than 8: TUTTI_IB_LANES")
     parser.add_argument("--devices", type=int, default=8, help="RDMA devices, at most one for each lane (8)")
+    parser.add_argument("--seconds", type=int, default=600, help="for which a job may last until it is measured (600)")
     parser.add_argument("--own", action="store_true", help="without shared receives")
     options = parser.parse_args()
     options.counts = [int(lanes) for lanes in options.lanes.split(",")]
@@ -49,7 +50,7 @@ def network(devices):
 
 class Job:
     def __init__(self, options, lanes):
-        self.lanes, devices = lanes, min(options.devices, lanes) or 1
+        self.lanes, devices, self.seconds = lanes, min(options.devices, lanes) or 1, options.seconds
         names = ",".join(f"soft_w{number}=w{number}" for number in range(devices))
         self.folder = tempfile.mkdtemp(prefix="tutti-wide-")
         library = os.path.join(options.build, "emulation", "verbs")
@@ -59,10 +60,11 @@ class Job:
                   "TUTTI_TRANSPORT": "verbs" if lanes else "tcp", "TUTTI_TCP_LANES": "1", "TUTTI_TIMEOUT": "600s",
                   "TUTTI_SOCKET_IFNAME": "=lo", "TUTTI_TRACE_DIR": self.folder, "TUTTI_SPIN": "0",
                   "TUTTI_IB_LANES": str(max(lanes // devices, 1)), "TUTTI_IB_TRIAL": "600s",
-                  "TUTTI_IB_SHARED": "0" if options.own else "1", "SOFTVERBS_DEVICES": names, "SOFTVERBS_POLL": "sleep",
+                  "TUTTI_IB_SHARED": "0" if options.own else "1", "TUTTI_QUEUES": "host=1",
+                  "SOFTVERBS_DEVICES": names, "SOFTVERBS_POLL": "sleep",
                   "TUTTI_IBVERBS_LIBRARY": os.path.join(library, "libibverbs.so.1")}
         command = [os.path.join(options.build, "benchmarks", "wide-rank"), str(options.communicators), str(BYTES)]
-        self.ranks = [subprocess.Popen(command, env={**common, "RANK": str(rank), "TUTTI_HOSTID": f"wide{rank}"},
+        self.ranks = [subprocess.Popen(command, env={**common, "RANK": str(rank), "TUTTI_HOSTID": f"wide{rank > 0}"},
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                       for rank in range(options.peers + 1)]
 
@@ -80,10 +82,12 @@ class Job:
     def held(self):
         """What rank 0 holds when all have been talked to. What it has done until then is shown."""
         first, began = self.ranks[0], time.monotonic()
+        signal.alarm(self.seconds)
         while (line := first.stdout.readline()) != "ready\n":
             if not line:
                 sys.exit("the job has failed")
             print(f"{self.lanes} lanes, {time.monotonic() - began:.1f} s: {line.strip()}", file=sys.stderr, flush=True)
+        signal.alarm(0)
         with open(f"/proc/{first.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"^VmRSS:\s+(\d+)", status.read(), re.M).group(1))
         found = {"descriptors": len(os.listdir(f"/proc/{first.pid}/fd")), "resident": resident / 1024}
@@ -122,6 +126,7 @@ def measure(options):
 def main():
     options = options_of()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no rank is left
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("the job lasts longer than --seconds: see the latest line"))
     if os.environ.get("WIDE_INSIDE"):
         measure(options)
         return

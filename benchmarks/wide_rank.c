@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64, LESS = 16 };
+enum { MOST = 64, LESS = 16, RANKS = 128 };
 
 static void must(tutti_result_t result, const char *what)
 {
@@ -48,6 +48,19 @@ static void exchange(tutti_comm_t comm, int number, int rank, int peer, unsigned
     must(tutti_comm_synchronize(comm), "send");
 }
 
+/* A byte there and one back, of all peers at once: else links come up one after another. */
+static void meet(tutti_comm_t comm, int rank, int size)
+{
+    unsigned char word = 1, words[RANKS];
+    must(tutti_group_start(), "meet");
+    for (int peer = rank ? 0 : 1; peer < (rank ? 1 : size); peer++) {
+        must(tutti_send(&word, 1, TUTTI_UINT8, peer, comm, NULL), "meet");
+        must(tutti_recv(&words[peer], 1, TUTTI_UINT8, peer, comm, NULL), "meet");
+    }
+    must(tutti_group_end(), "meet");
+    must(tutti_comm_synchronize(comm), "meet");
+}
+
 /* What rank 0 has done, of all that it does. */
 static void say(int rank, const char *what, int done, int all)
 {
@@ -79,6 +92,12 @@ int main(int argc, char **argv)
         must(tutti_comm_duplicate(comm[0], &comm[i], NULL), "duplicate");
         say(rank, "communicator", i + 1, comms);
     }
+    if (size > RANKS) {
+        fprintf(stderr, "at most %d ranks\n", RANKS);
+        return 2;
+    }
+    meet(comm[0], rank, size);
+    say(rank, "met", size - 1, size - 1);
     for (int i = 0; i < comms; i++) {
         for (int peer = rank ? 0 : 1; peer < (rank ? 1 : size); peer++)
             exchange(comm[i], i, rank, peer, memory, i ? (bytes + LESS - 1) / LESS : bytes);
