@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thousand queue pairs of one process with traffic on all of them. And a process with open queue pairs and nothing to
- * do uses no processor time. Exit 77 where no packet socket may be opened. */
+/* A thousand queue pairs of one process with traffic on all of them, with a socket for each and with fewer. And a
+ * process with open queue pairs and nothing to do uses no processor time. Exit 77 where no packet socket may be opened.
+ */
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -16,9 +19,12 @@
 #define QPS      1000
 #define SIZE     3000 /* three packets */
 #define ROUNDS   4
-#define PATIENCE 60 /* seconds until completions that do not come fail the test */
+#define MANY     16384 /* descriptors that the process may have: a quarter are for sockets of source ports, */
+#define FEW      1024  /* or too few of them */
+#define PATIENCE 60    /* seconds until completions that do not come fail the test */
 #define ACCESS   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
+static rlim_t descriptors; /* 0: the process may not have MANY */
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
@@ -117,9 +123,25 @@ static void post_all(int round)
     }
 }
 
+/* The sum of numbers that no two sockets share: another one, another sum. */
+static uint64_t sockets(int *count)
+{
+    uint64_t sum = 0;
+    struct stat about;
+    *count = 0;
+    for (int fd = 0; fd < MANY; fd++)
+        if (!fstat(fd, &about) && S_ISSOCK(about.st_mode)) {
+            sum += about.st_ino;
+            ++*count;
+        }
+    return sum;
+}
+
 static void every_queue_pair_moves_its_data(void **state)
 {
     static bool done[QPS];
+    int count = 0, first_count = 0;
+    uint64_t first = 0;
     for (int round = 0; round < ROUNDS; round++) {
         time_t end = time(NULL) + PATIENCE;
         memset(done, 0, sizeof(done));
@@ -137,7 +159,14 @@ static void every_queue_pair_moves_its_data(void **state)
         for (int i = 0; i < QPS; i++)
             for (int k = 0; k < SIZE; k++)
                 assert_int_equal(target(i)[k], pattern(round, i ^ 1, k));
+        first = round ? first : sockets(&first_count);
     }
+    if (descriptors == MANY) { /* none was closed and opened anew */
+        assert_true(sockets(&count) == first);
+        assert_int_equal(count, first_count);
+    }
+    if (descriptors == FEW)
+        assert_in_range(first_count, 1, FEW / 2);
 }
 
 static long used_ticks(void)
@@ -177,15 +206,27 @@ static void idle_costs_nothing(void **state)
     assert_int_equal(least_ticks, 0);
 }
 
+/* The device looks at both when it is opened: how many descriptors there may be, and whether packets go by sockets. */
+static int run_with(rlim_t most, const char *frames, const struct CMUnitTest *tests, size_t count)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    descriptors = setrlimit(RLIMIT_NOFILE, &limit) ? 0 : most;
+    setenv("SOFTVERBS_FRAMES", frames, 1);
+    context = open_loopback();
+    if (!context)
+        return 77;
+    int failed = _cmocka_run_group_tests(frames, tests, count, make, unmake);
+    return ibv_close_device(context) ? 1 : failed;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_queue_pair_moves_its_data),
         cmocka_unit_test(idle_costs_nothing),
     };
-    context = open_loopback();
-    if (!context)
-        return 77;
-    int failed = cmocka_run_group_tests(tests, make, unmake);
-    return ibv_close_device(context) ? 1 : failed;
+    int failed = run_with(MANY, "1", tests, 2);
+    return failed ? failed : run_with(MANY, "0", tests, 1) + run_with(FEW, "0", tests, 1);
 }
