@@ -20,8 +20,6 @@ import sys
 import tempfile
 import time
 
-BYTES = 1 << 20
-
 
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -30,6 +28,7 @@ def options_of():
     parser.add_argument("--communicators", type=int, default=16, help="of all of them (16)")
     parser.add_argument("--lanes", default="1,8,64", help="to each peer (1,8,64); with more than 8: TUTTI_IB_LANES")
     parser.add_argument("--devices", type=int, default=8, help="RDMA devices, at most one for each lane (8)")
+    parser.add_argument("--bytes", type=int, default=1 << 20, help="of the first communicator's payloads (1 MiB)")
     parser.add_argument("--seconds", type=int, default=600, help="for which a job may last until it is measured (600)")
     parser.add_argument("--own", action="store_true", help="without shared receives")
     options = parser.parse_args()
@@ -63,7 +62,8 @@ class Job:
                   "TUTTI_IB_SHARED": "0" if options.own else "1", "TUTTI_QUEUES": "host=1",
                   "SOFTVERBS_DEVICES": names, "SOFTVERBS_POLL": "sleep",
                   "TUTTI_IBVERBS_LIBRARY": os.path.join(library, "libibverbs.so.1")}
-        command = [os.path.join(options.build, "benchmarks", "wide-rank"), str(options.communicators), str(BYTES)]
+        command = [os.path.join(options.build, "benchmarks", "wide-rank"), str(options.communicators),
+                   str(options.bytes)]
         self.ranks = [subprocess.Popen(command, env={**common, "RANK": str(rank), "TUTTI_HOSTID": f"wide{rank > 0}"},
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                       for rank in range(options.peers + 1)]
@@ -86,7 +86,10 @@ class Job:
         while (line := first.stdout.readline()) != "ready\n":
             if not line:
                 sys.exit("the job has failed")
-            print(f"{self.lanes} lanes, {time.monotonic() - began:.1f} s: {line.strip()}", file=sys.stderr, flush=True)
+            pairs, registered = self.ask(first.pid) if line.startswith("met") else (0, 0)
+            more = f", {pairs} queue pairs, {registered / 2 ** 20:.1f} MiB registered" if pairs else ""
+            print(f"{self.lanes} lanes, {time.monotonic() - began:.1f} s: {line.strip()}{more}", file=sys.stderr,
+                  flush=True)
         signal.alarm(0)
         with open(f"/proc/{first.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"^VmRSS:\s+(\d+)", status.read(), re.M).group(1))
