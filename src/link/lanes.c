@@ -370,6 +370,7 @@ void lane_suspect(struct link_lane *lane, bool suspect)
     if (lane->pace.suspect == suspect)
         return;
     lane->pace.suspect = suspect;
+    trace_count(link->domain->trace, WIRE_COUNTER_LANES_SUSPECTED, suspect);
     lanes_choose_usable(link);
     if (control_carries(lane))
         control_choose(link);

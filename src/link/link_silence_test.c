@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/param.h"
+#include "trace/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,9 +172,11 @@ static void test_all_stand_still(void **state)
     end_breaking(script, pair);
 }
 
-/* A lane that goes on is trusted again, with what is under way on it. */
+/* A lane that goes on is trusted again, with what is under way on it. How often it was not is counted. */
 static void test_it_goes_on(void **state)
 {
+    uint64_t counters[WIRE_BOX_COUNTERS] = {0};
+    struct trace trace = {.counters = counters};
     struct payload *pair[2];
     struct script *script = script_start((struct script_shape){.lanes = 2});
     setenv("TUTTI_LANE_SILENCE", "500ms", 1);
@@ -182,6 +185,7 @@ static void test_it_goes_on(void **state)
     payload_pair(script, 0, 7, 5 * SCRIPT_SEGMENT, pair);
     assert_true(script_act(script, 1, 0, SCRIPT_DELIVER));
     uint64_t now = clock_ns();
+    script->side[0].domain->trace = &trace;
     for (int i = 0; i < 2; i++) {
         look_for(script, SILENCE / 2 + 100, true, &now);
         assert_int_equal(link->usable, 1);
@@ -189,6 +193,8 @@ static void test_it_goes_on(void **state)
         look_for(script, 20, true, &now);
         assert_int_equal(link->usable, 3);
     }
+    assert_int_equal(counters[WIRE_COUNTER_LANES_SUSPECTED], 2);
+    script->side[0].domain->trace = NULL;
     end_breaking(script, pair);
 }
 

@@ -17,11 +17,11 @@ AT_ONCE = 30  # seconds; probes begin after a minute
 BEFORE_ADAPTERS = 100  # starved ranks look seldom, and time in which they did not look does not count
 MUCH = 1 << 20  # bytes
 BOTH = ["tp0", "tp1"]
+TUNED = {"TUTTI_PROBE_AFTER": "60s", "TUTTI_LANE_SILENCE": "60s", "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K",
+         "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14"}
 SETTINGS = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.83.0.1",
             "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "rdma", "TUTTI_TRANSPORT": "verbs",
-            "TUTTI_SOCKET_IFNAME": "tm", "TUTTI_PROBE_AFTER": "60s", "TUTTI_LANE_SILENCE": "60s",
-            "TUTTI_EAGER": "256", "TUTTI_SEGMENT": "16K",
-            "TUTTI_RECONNECT": "10ms", "TUTTI_TIMEOUT": "200s", "TUTTI_IB_TIMEOUT": "14", "TUTTI_DEBUG": "info",
+            "TUTTI_SOCKET_IFNAME": "tm", **TUNED, "TUTTI_DEBUG": "info",
             "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1", "SOFTVERBS_POLL": "sleep"}
 
 
@@ -35,7 +35,8 @@ class Job:
         self.ranks = [self.rank(0, [], ours or {}, prepare), self.rank(1, other.inside, settings)]
 
     def rank(self, number, inside, settings, prepare=None):
-        env = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
+        told = {**os.environ, **SETTINGS, **settings, "RANK": str(number), "TUTTI_HOSTID": f"host{number}"}
+        env = {name: value for name, value in told.items() if value is not None}  # None: left to the library
         return subprocess.Popen([*inside, *self.soak], env=env, stdout=self.log, stderr=self.log,
                                 preexec_fn=prepare)
 

@@ -5,8 +5,10 @@ over the port that is left, over TCP where none is, and over those that are back
 Then a peer with one port; the source ports of packets; and two jobs with planned ports, places or none, windows,
 segments by distance, queue pairs, weights and backups all at once, beside faults that are drawn. Usage:
 rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS the last alone, for this time: ports that go down, lose packets,
-are black holes and are taken out. With TUTTI_TEST_BUSY=SECONDS instead: no lane is given up beside twenty busy
-loops."""
+are black holes and are taken out. With TUTTI_TEST_BUSY=SECONDS instead: beside twenty busy loops, with the settings that
+nobody has set, no lane is given up and nobody blamed. It tells of all alarms, each minute and at the end."""
+import contextlib
+import json
 import os
 import random
 import re
@@ -14,10 +16,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 from links import Other, ip, run_alone
-from rdma_job import AT_ONCE, BEFORE_ADAPTERS, BOTH, PATIENCE, SOON, Job, judge, tell
+from rdma_job import AT_ONCE, BEFORE_ADAPTERS, BOTH, PATIENCE, SOON, TUNED, Job, judge, tell
 
 ROCE = (4791).to_bytes(2, "big")
 BUSY = int(os.environ.get("TUTTI_TEST_BUSY", "0"))
@@ -128,28 +131,51 @@ def a_process_stands_still(other):
     assert before == after, f"{before}\n{after}"
 
 
+ALARMS = ("lanes_down", "links_lost", "lanes_suspected", "lanes_slow", "probes")  # a suspicion or a probe ends no lane
+
+
+def alarms(folder):
+    """({counter: both ranks' sum}, verdicts of `tutti diagnose`) by the black boxes in the folder."""
+    tutti = os.path.join(os.path.dirname(sys.argv[1]), "..", "..", "cli", "tutti")
+    look = subprocess.run([tutti, "trace", "--json", "--dir", folder], check=True, stdout=subprocess.PIPE).stdout
+    verdicts = subprocess.run([tutti, "diagnose", "--dir", folder], check=False, stdout=subprocess.PIPE, text=True)
+    boxes = [one["counters"] for one in json.loads(look)["processes"]]
+    return ({name: sum(box[name] for box in boxes) for name in ALARMS},
+            verdicts.stdout.splitlines()[:1] if verdicts.returncode else [])
+
+
 def a_busy_machine_raises_no_alarm(other, seconds):
     """Twenty loops that do nothing leave the ranks little time: all lanes stay what they were."""
-    usual = {"TUTTI_PROBE_AFTER": "1s", "TUTTI_LANE_SILENCE": "500ms", "TUTTI_IB_TIMEOUT": "18"}
+    usual = {name: None for name in TUNED}
+    ways = {"verbs": {}, "tcp": {"TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp", "MASTER_PORT": "29501"}}
     loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(20)]
-    try:
-        for over in ({}, {"TUTTI_TRANSPORT": "tcp", "TUTTI_SOCKET_IFNAME": "tp"}):
-            soak = ("--seconds", str(seconds + 1000), "--resets", "0")
-            with Job(other, {**usual, **over}, {**usual, **over}, soak=soak) as job:
-                job.carries(BOTH, 10 * PATIENCE)
-                before, end = lanes(job, other, not over), time.monotonic() + seconds / 2
-                while time.monotonic() < end:
-                    time.sleep(1)
-                    assert all(one.poll() is None for one in job.ranks), "a rank gave up"
-                after = lanes(job, other, not over)
-                job.ranks[1].send_signal(signal.SIGTERM)
-                assert [one.wait(10 * PATIENCE) for one in job.ranks] == [0, 0], "a rank has failed"
-                print("\n".join(line for line in job.text().splitlines() if "total" in line), flush=True)
-            assert before == after, f"{before}\n{after}"
-    finally:
+    soak, jobs, blamed = ("--seconds", str(seconds + 1000), "--resets", "0"), {}, []
+    with contextlib.ExitStack() as stack:
         for one in loops:
-            one.kill()
-            one.wait()
+            stack.callback(one.wait)
+            stack.callback(one.kill)
+        for way, over in ways.items():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tutti-busy-"))
+            own = {**usual, **over, "TUTTI_TRACE_DIR": folder}
+            jobs[way] = stack.enter_context(Job(other, own, own, soak=soak)), folder
+        for job, _ in jobs.values():
+            job.carries(BOTH, 10 * PATIENCE)
+        before, began = [lanes(jobs["verbs"][0], other), lanes(jobs["tcp"][0], other, False)], time.monotonic()
+        while (left := began + seconds - time.monotonic()) > 0:
+            time.sleep(min(left, 60))
+            for way, (job, folder) in jobs.items():
+                counts, verdicts = alarms(folder)
+                blamed += verdicts
+                print(f"{time.monotonic() - began:5.0f} s  {way}:",
+                      ", ".join(f"{count} {name}" for name, count in counts.items()), *verdicts, flush=True)
+                assert all(one.poll() is None for one in job.ranks), "a rank gave up"
+                assert not counts["lanes_down"] and not counts["links_lost"], "a lane was given up"
+        assert [lanes(jobs["verbs"][0], other), lanes(jobs["tcp"][0], other, False)] == before
+        for job, _ in jobs.values():
+            job.ranks[1].send_signal(signal.SIGTERM)
+            assert [one.wait(10 * PATIENCE) for one in job.ranks] == [0, 0], "a rank has failed"
+            print("\n".join(line for line in job.text().splitlines() if "total" in line), flush=True)
+    assert not blamed, blamed
 
 
 def heard(link, job, expected):
