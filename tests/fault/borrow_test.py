@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two jobs on two hosts with two interfaces each: a process of each job owns one, and the busy job borrows the other
+one's while that is idle (TUTTI_BORROW). Owner and borrower are killed, and an interface goes down, meanwhile: who is
+left has the right bits. Lanes say who borrowed from whom, and the diagnosis names an owner that stands still, and no
+borrower. Usage: borrow_test.py SOAK FLOWS TUTTI"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from links import Other, run_alone
+from rdma_job import AT_ONCE, BOTH, PATIENCE, Job, judge
+
+MANY = 64 << 10  # bytes: some segments
+
+
+class Jobs:
+    def __init__(self, other, folder):
+        self.other, self.folder, self.begun = other, folder, 0
+        self.boxes = os.path.join(folder, "boxes")
+        os.mkdir(self.boxes)
+
+    def settings(self):
+        self.begun += 1
+        return {"TUTTI_BORROW": "2", "TUTTI_TRACE_DIR": self.boxes, "TUTTI_STRIPE": "turns", "TUTTI_IB_LANES": "1",
+                "MASTER_PORT": str(29500 + self.begun), "TORCHELASTIC_RUN_ID": f"rdma{self.begun}"}
+
+    def busy(self):
+        settings = self.settings()
+        return Job(self.other, settings, settings)
+
+    def idle(self):
+        """Its ranks exchange a word, and MANY bytes each way once go() is called."""
+        settings, stem = self.settings(), os.path.join(self.folder, f"idle{self.begun}")
+        with open(f"{stem}.trace", "w", encoding="ascii") as trace:
+            trace.write(f"0 0 0 1 {MANY}\n0 0 1 0 {MANY}\n")
+        job = Job(self.other, settings, settings, program=[sys.argv[2], f"{stem}.trace", f"{stem}.go", stem])
+        job.stem = stem
+        return job
+
+    def tell(self, *words):
+        done = subprocess.run([sys.argv[3], *words, "--dir", self.boxes], check=False, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def lanes(self, pid):
+        """Of its own box, by interface."""
+        _, said = self.tell("trace", "--json", "--dead")
+        return [lane for box in json.loads(said)["processes"] if box["pid"] == pid for lane in box["lanes"]]
+
+
+def go(job):
+    with open(f"{job.stem}.new", "w", encoding="ascii") as file:
+        file.write(f"{time.monotonic_ns()}\n")
+    os.rename(f"{job.stem}.new", f"{job.stem}.go")
+
+
+def until(what, is_so, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while not (found := is_so()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return found
+
+
+def is_ready(job):
+    until("the idle job is not ready", lambda: os.path.exists(f"{job.stem}.0"))
+
+
+def borrows(jobs, busy, owner):
+    """Both ranks borrow from the process of the other job that is on their host, by no lane of their own interface."""
+    for one, other in zip(busy.ranks, owner.ranks):
+        def seen(one=one, other=other):
+            return [lane for lane in jobs.lanes(one.pid) if lane["borrowed_bytes"] and
+                    lane["borrowed_from"] == other.pid]
+        lanes = until(f"process {one.pid} does not borrow from {other.pid}", seen)
+        assert not any(lane["own"] for lane in lanes), lanes
+        text = jobs.tell("trace", "--lanes")[1]
+        assert f"MB borrowed from process {other.pid}" in text, text
+
+
+def kill(job):
+    for one in job.ranks:
+        one.kill()
+        one.wait()
+
+
+def an_owner_is_killed(jobs, busy):
+    with jobs.idle() as owner:
+        is_ready(owner)
+        borrows(jobs, busy, owner)
+        kill(owner)
+        busy.carries(BOTH)
+
+
+def an_interface_dies(jobs, busy, owner):
+    """Each of the two is borrowed by one job or owned by it; the owner lives on."""
+    for link in BOTH:
+        jobs.other.set(link, "down")
+        busy.carries([one for one in BOTH if one != link], AT_ONCE)
+        jobs.other.set(link, "up")
+        busy.carries(BOTH)
+    assert all(one.poll() is None for one in owner.ranks), "an owner gave up"
+
+
+def an_owner_stands_still(jobs, busy, owner):
+    """Its peer waits for it: that is the owner's own fault, and no borrower's."""
+    owner.ranks[1].send_signal(signal.SIGSTOP)
+    go(owner)
+    named = f"VERDICT: rank 1 (process {owner.ranks[1].pid}) is stopped"
+    said = until("the owner is not named", lambda: next((text for code, text in [jobs.tell(
+        "diagnose", "--apart", "100ms", "--stuck", "500ms")] if code == 5 and named in text), None))
+    for one in busy.ranks:
+        assert f"process {one.pid}" not in said, said
+    busy.carries(["tp0"])
+    owner.ranks[1].send_signal(signal.SIGCONT)
+    assert [one.wait(PATIENCE) for one in owner.ranks] == [0, 0], owner.text()
+
+
+def a_borrower_is_killed(jobs, busy, owner):
+    """What it had under way on the interface is gone, and the owner sends."""
+    kill(busy)
+    go(owner)
+    assert [one.wait(PATIENCE) for one in owner.ranks] == [0, 0], owner.text()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, Other(["tm0", "tp0", "tp1"]) as other:
+        jobs = Jobs(other, folder)
+        with jobs.busy() as busy:
+            an_owner_is_killed(jobs, busy)
+            with jobs.idle() as owner:  # another process, by the same interface
+                is_ready(owner)
+                borrows(jobs, busy, owner)
+                an_interface_dies(jobs, busy, owner)
+                an_owner_stands_still(jobs, busy, owner)
+            judge(busy)
+        with jobs.busy() as busy, jobs.idle() as owner:
+            is_ready(owner)
+            borrows(jobs, busy, owner)
+            a_borrower_is_killed(jobs, busy, owner)
+
+
+run_alone(main, "Borrowed interfaces")
