@@ -94,6 +94,27 @@ static void test_interface(void **state)
     findings_free(&found);
 }
 
+/* Rank 3 borrows the interface of rank 2: its lanes there are left out, and the verdict says so. */
+static void test_interface_is_borrowed(void **state)
+{
+    struct made_job job = made_cluster(at_host_1);
+    for (size_t i = 0; i < job.boxes[3]->lane_count; i++) {
+        job.boxes[3]->lanes[i].borrowed = 2500000;
+        job.boxes[3]->lanes[i].owner = job.boxes[2]->header.pid;
+    }
+    char said[128];
+    snprintf(said, sizeof said,
+             "not judged: 1 process borrows the interface; process %u most, %.1f MB, of late from process %u",
+             job.boxes[3]->header.pid, 2.5 * (double)job.boxes[3]->lane_count, job.boxes[2]->header.pid);
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    expect(&found, 0, FINDING_INTERFACE, "node1", "interface n0 of host node1");
+    assert_int_equal(found.items[0].culprit.world_rank, 2);
+    assert_string_equal(found.items[0].evidence[0], "3 of 3 lanes out of it and 6 of 6 lanes into it are slow");
+    assert_string_equal(found.items[0].evidence[3], said);
+    findings_free(&found);
+}
+
 static void test_one_way(void **state)
 {
     struct made_job job = made_cluster(out_of_host_2);
@@ -138,6 +159,24 @@ static void test_hiccup(void **state)
     for (size_t i = 1; i < job.boxes[2]->lane_count; i++)
         job.boxes[2]->lanes[i].watch->slow[0].windows = 0;
     expect_nothing(job);
+}
+
+/* Twice as many lanes of rank 3 say nothing about the interface: they borrow it, or have carried nothing. */
+static void test_hiccup_beside_borrowers(void **state)
+{
+    for (int borrows = 0; borrows < 2; borrows++) {
+        struct made_job job = with_hiccup(120 * NS_PER_S);
+        for (size_t i = 0; i < 2 * job.boxes[2]->lane_count; i++) {
+            struct blackbox_lane *lane = made_lane(job.boxes[3], job.boxes[0], 0);
+            lane->watch = calloc(1, sizeof *lane->watch);
+            lane->watch->windows = borrows ? 500 : 0;
+            lane->borrowed = borrows ? 1000 : 0;
+        }
+        struct findings found = find(&job);
+        assert_int_equal(found.count, 1);
+        expect(&found, 0, FINDING_HICCUP, "node1", "interface n0 of host node1");
+        findings_free(&found);
+    }
 }
 
 static void test_path(void **state)
@@ -448,8 +487,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interface),
+        cmocka_unit_test(test_interface_is_borrowed),
         cmocka_unit_test(test_one_way),
         cmocka_unit_test(test_hiccup),
+        cmocka_unit_test(test_hiccup_beside_borrowers),
         cmocka_unit_test(test_path),
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_most_drew_the_slow_uplink),

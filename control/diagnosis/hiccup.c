@@ -16,12 +16,13 @@
 #include <string.h>
 #include <time.h>
 
-/* A lane of this interface of this host, by whichever process. */
+/* A lane of this interface of this host, by whichever process. One that has only borrowed the interface, or has carried
+ * nothing, was not slow then, and tells nothing. */
 static bool is_of(const struct blackbox *box, const struct blackbox_lane *lane, const struct blackbox *first,
                   const char *interface)
 {
-    return lane->watch && lane->distance != WIRE_DISTANCE_HOST && strcmp(lane->interface, interface) == 0 &&
-           same_host(box, first);
+    return lane->watch && lane->watch->windows && !lane->borrowed && lane->distance != WIRE_DISTANCE_HOST &&
+           strcmp(lane->interface, interface) == 0 && same_host(box, first);
 }
 
 static bool overlap(const struct wire_box_slow *a, const struct wire_box_slow *b)

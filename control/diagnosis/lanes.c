@@ -14,6 +14,7 @@
 #include "wire/distance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PATHS_SHOWN     3
 #define INTERFACES_MOST 8 /* more slow interfaces than this have another cause */
@@ -158,7 +159,45 @@ static void prove_others(struct finding *finding, const struct flows *flows, siz
     prove(finding, "of %zu lanes between other interfaces %zu are slow", all, slow);
 }
 
-static void report_end(struct findings *findings, struct flows *flows, const struct lanes_tally *tally, size_t end)
+/* Bytes that the process has put by the interface of others, and the process from which it borrowed that last. */
+static uint64_t borrowed_by(const struct blackbox *box, const char *interface, uint32_t *owner)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < box->lane_count; i++) {
+        const struct blackbox_lane *lane = &box->lanes[i];
+        if (!lane->borrowed || strcmp(lane->interface, interface) != 0)
+            continue;
+        bytes += lane->borrowed;
+        *owner = lane->owner;
+    }
+    return bytes;
+}
+
+/* Adds the processes that borrow the interface: their lanes there are not judged. */
+static void prove_borrowers(struct finding *finding, const struct scene *scene, const struct lanes_tally *tally)
+{
+    const struct blackbox *most = NULL;
+    uint64_t bytes = 0;
+    uint32_t owner = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < scene->snapshot->now.count; i++) {
+        const struct blackbox *box = scene->snapshot->now.boxes[i];
+        uint32_t of = 0;
+        uint64_t borrowed = same_host(box, tally->first->box) ? borrowed_by(box, tally->interface, &of) : 0;
+        count += borrowed > 0;
+        if (borrowed <= bytes)
+            continue;
+        most = box;
+        bytes = borrowed;
+        owner = of;
+    }
+    if (most)
+        prove(finding, "not judged: %zu process%s the interface; process %u most, %.1f MB, of late from process %u",
+              count, count == 1 ? " borrows" : "es borrow", most->header.pid, (double)bytes / 1e6, owner);
+}
+
+static void report_end(const struct scene *scene, struct findings *findings, struct flows *flows,
+                       const struct lanes_tally *tally, size_t end)
 {
     struct finding *finding = finding_add(findings, FINDING_INTERFACE, LIKELY, tally->first);
     const struct lane_flow *worst = tally->worst;
@@ -169,6 +208,7 @@ static void report_end(struct findings *findings, struct flows *flows, const str
           tally->all[OUT], tally->slow[IN], tally->all[IN]);
     prove_others(finding, flows, end);
     prove_flow(finding, worst);
+    prove_borrowers(finding, scene, tally);
     set_told(flows, end, false);
 }
 
@@ -303,7 +343,7 @@ void rule_lanes(struct scene *scene, struct findings *findings)
         const struct lanes_tally *worst = tallies ? worst_end(&flows, tallies) : NULL;
         more = worst != NULL;
         if (more)
-            report_end(findings, &flows, worst, (size_t)(worst - tallies));
+            report_end(scene, findings, &flows, worst, (size_t)(worst - tallies));
         scene->steps += flows.count;
         free(tallies);
     }

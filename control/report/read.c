@@ -171,7 +171,10 @@ static bool copy_lane(struct blackbox_lane *out, const Tutti__Lane *lane)
                                   .distance = (uint16_t)lane->distance,
                                   .window = lane->window,
                                   .queue = lane->queue,
-                                  .peer_queue = lane->peer_queue};
+                                  .peer_queue = lane->peer_queue,
+                                  .own = lane->own,
+                                  .borrowed = lane->borrowed,
+                                  .owner = lane->owner};
     report_copy_text(out->interface, sizeof out->interface, lane->interface);
     report_copy_text(out->transport, sizeof out->transport, lane->transport);
     out->segments = calloc(lane->n_segments + 1, sizeof *out->segments);

@@ -226,7 +226,8 @@ static void test_lanes(void **state)
     free(bytes);
 }
 
-/* Of a lane that was slow everybody hears, whether anybody looks or not; its segments are not told. */
+/* Of a lane that was slow everybody hears, whether anybody looks or not; its segments are not told. What it borrowed
+ * is: no rule may judge an interface by that. */
 static void test_slow_lanes(void **state)
 {
     struct wire_box_watch watch = {.stamp = 40, .windows = 9, .slows = 1, .rates = {[3] = 9}};
@@ -238,11 +239,15 @@ static void test_slow_lanes(void **state)
     process.lanes = false;
     lane.watch = &watch;
     lane.queue = 77;
+    lane.own = true;
+    lane.borrowed = 1ull << 40;
+    lane.owner = 4712;
     uint8_t *bytes = written(&process, 1, 1, &size);
     lane.watch = NULL;
     assert_int_equal(report_read(bytes, size, &report), TUTTI_SUCCESS);
     const struct blackbox *got = report.processes->box;
     assert_true(got->lane_count == 1 && got->lanes->segment_count == 0 && got->lanes->queue == 77);
+    assert_true(got->lanes->own && got->lanes->borrowed == 1ull << 40 && got->lanes->owner == 4712);
     assert_non_null(got->lanes->watch);
     assert_true(got->lanes->watch->rates[3] == 9 && got->lanes->watch->windows == 9);
     assert_memory_equal(watch_slow(got->lanes->watch, 0), &watch.slow[0], sizeof watch.slow[0]);

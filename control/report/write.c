@@ -199,6 +199,9 @@ static bool add_lane(Tutti__Box *box, const struct blackbox_lane *lane, size_t m
     out->transport = strdup(lane->transport);
     out->queue = lane->queue;
     out->peer_queue = lane->peer_queue;
+    out->own = lane->own;
+    out->borrowed = lane->borrowed;
+    out->owner = lane->owner;
     out->segments = pointers(most);
     bool fine = out->interface && out->transport && out->segments && add_watch(out, lane->watch);
     for (size_t i = first; fine && i < lane->segment_count; i++)

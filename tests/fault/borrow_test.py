@@ -80,6 +80,8 @@ def borrows(jobs, busy, owner):
         assert not any(lane["own"] for lane in lanes), lanes
         text = jobs.tell("trace", "--lanes")[1]
         assert f"MB borrowed from process {other.pid}" in text, text
+        text = jobs.tell("top", "--once")[1]
+        assert f"borrowed from {other.pid}" in text, text
 
 
 def kill(job):
@@ -113,8 +115,9 @@ def an_owner_stands_still(jobs, busy, owner):
     named = f"VERDICT: rank 1 (process {owner.ranks[1].pid}) is stopped"
     said = until("the owner is not named", lambda: next((text for code, text in [jobs.tell(
         "diagnose", "--apart", "100ms", "--stuck", "500ms")] if code == 5 and named in text), None))
+    verdicts = said.split("NOTE:")[0]  # notes are no faults: an interface was slow for a while on a busy machine
     for one in busy.ranks:
-        assert f"process {one.pid}" not in said, said
+        assert f"process {one.pid}" not in verdicts, said
     busy.carries(["tp0"])
     owner.ranks[1].send_signal(signal.SIGCONT)
     assert [one.wait(PATIENCE) for one in owner.ranks] == [0, 0], owner.text()
