@@ -5,6 +5,10 @@
  * these. A receiver asks for a head only when it has buffers, so that a connection without requests has nothing under
  * way and can be closed in peace.
  *
+ * Short payloads lie in the head itself, so that a short send is one message. Each head says how many bytes of payloads
+ * the next one has room for: as many as its own group has. So a connection whose sends stay short, or stay long, has
+ * the right heads from its second group on.
+ *
  * A receive takes several payloads, and each goes to the first buffer that waits for its tag (requests.c). One whose
  * buffer is not there yet is kept, if others wait: the payload behind it may be what the receiver needs first.
  */
@@ -14,16 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_MARK 0x74757432 /* tells the layout of a head, too */
+#define HEAD_MARK  0x74757433 /* tells the layout of a head, too */
+#define LEAST_ROOM 64
+#define MOST_ROOM  4096 /* a head and this is a message that transports carry at once */
 
 _Static_assert(NET_MOST_BYTES <= UINT32_MAX, "a head tells each size");
 
 struct head {
     uint32_t mark, count;
+    uint32_t room; /* of the next head: 0, or a power of 2 */
     struct {
         uint32_t size;
         int32_t tag;
     } payload[NET_REQUESTS];
+    unsigned char bytes[MOST_ROOM]; /* of payloads; what a head has room for is sent */
 };
 
 struct connection {
@@ -33,11 +41,12 @@ struct connection {
     int rank;
     enum net_result failed;
     struct net_requests requests;
-    struct net_part *going[NET_REQUESTS]; /* of the operation that runs */
+    struct net_part *going[NET_REQUESTS]; /* of the operation that runs; a sender's also those in the head */
     uint32_t goes;
     bool running, asks; /* an operation is; it is a head that the receiver asks for */
     struct head head;
-    uint32_t told, taken; /* of the receiver's head: payloads that it tells of, and those that have been asked for */
+    uint32_t room, filled; /* of this head, and bytes there that have a payload */
+    uint32_t told, taken;  /* of the receiver's head: payloads that it tells of, and those that have been asked for */
 };
 
 struct connection *connection_open(tutti_comm_t comm, int rank)
@@ -95,35 +104,61 @@ static void run(struct connection *connection)
         fail(connection, result);
 }
 
-/* The payloads of the operation, behind what the group has. */
-static void run_going(struct connection *connection)
+static void add_head(struct connection *connection)
 {
-    for (uint32_t i = 0; i < connection->goes; i++)
-        add(connection, connection->going[i]->data, connection->going[i]->size);
-    run(connection);
+    add(connection, &connection->head, offsetof(struct head, bytes) + connection->room);
+}
+
+/* Where the group's next payload lies in the head. NULL: it does not fit, and goes by itself. */
+static void *place_in_head(struct connection *connection, uint64_t size)
+{
+    if (size > connection->room - connection->filled)
+        return NULL;
+    connection->filled += (uint32_t)size;
+    return connection->head.bytes + connection->filled - size;
+}
+
+/* What a group like this one needs. */
+static uint32_t room_for(uint64_t bytes)
+{
+    uint32_t room = LEAST_ROOM;
+    while (room < bytes && room < MOST_ROOM)
+        room *= 2;
+    return room < bytes ? 0 : room;
 }
 
 static void send_all(struct connection *connection)
 {
     struct head *head = &connection->head;
     struct net_part *part;
-    *head = (struct head){.mark = HEAD_MARK};
+    uint64_t bytes = 0;
+    head->mark = HEAD_MARK;
+    head->count = connection->filled = 0;
+    memset(head->payload, 0, sizeof head->payload);
+    tutti_group_start();
+    add_head(connection);
     while (head->count < NET_REQUESTS && (part = requests_next(&connection->requests))) {
+        void *place = place_in_head(connection, part->size);
+        if (place && part->size)
+            memcpy(place, part->data, part->size);
+        else
+            add(connection, part->data, part->size);
+        bytes += part->size;
         head->payload[head->count].size = (uint32_t)part->size;
         head->payload[head->count].tag = part->tag;
         connection->going[head->count++] = part;
     }
     connection->goes = head->count;
-    tutti_group_start();
-    add(connection, head, sizeof *head);
-    run_going(connection);
+    connection->room = head->room = room_for(bytes);
+    run(connection);
 }
 
 static void ask_for_head(struct connection *connection)
 {
     connection->asks = true;
+    connection->room = connection->head.room;
     tutti_group_start();
-    add(connection, &connection->head, sizeof connection->head);
+    add_head(connection);
     run(connection);
 }
 
@@ -140,29 +175,40 @@ static struct net_part *take(struct connection *connection)
     return part;
 }
 
-/* Asks for as many payloads as there are buffers for. */
+/* Asks for as many payloads as there are buffers for, and takes those that the head has. */
 static void receive_some(struct connection *connection)
 {
     struct net_part *part = NULL;
     connection->goes = 0;
-    while (connection->taken < connection->told && requests_wait(&connection->requests) && (part = take(connection)))
-        connection->going[connection->goes++] = part;
-    if (connection->failed != NET_SUCCESS)
+    while (connection->taken < connection->told && requests_wait(&connection->requests) && (part = take(connection))) {
+        const void *place = place_in_head(connection, part->size);
+        if (place && part->size)
+            memcpy(part->data, place, part->size);
+        if (place)
+            requests_came(&connection->requests, part);
+        else
+            connection->going[connection->goes++] = part;
+    }
+    if (connection->failed != NET_SUCCESS || !connection->goes)
         return;
     tutti_group_start();
-    run_going(connection);
+    for (uint32_t i = 0; i < connection->goes; i++)
+        add(connection, connection->going[i]->data, connection->going[i]->size);
+    run(connection);
 }
 
 static void read_head(struct connection *connection)
 {
     const struct head *head = &connection->head;
-    if (head->mark != HEAD_MARK || !head->count || head->count > NET_REQUESTS) {
-        LOG_WARN("the sender says what no sender of ours does (mark %x, %u payloads)", head->mark, head->count);
+    if (head->mark != HEAD_MARK || !head->count || head->count > NET_REQUESTS || head->room > MOST_ROOM ||
+        head->room & (head->room - 1)) {
+        LOG_WARN("the sender says what no sender of ours does (mark %x, %u payloads, room for %u bytes)", head->mark,
+                 head->count, head->room);
         fail(connection, NET_REMOTE_ERROR);
         return;
     }
     connection->told = head->count;
-    connection->taken = 0;
+    connection->taken = connection->filled = 0;
 }
 
 /* The operation that ran is over. */

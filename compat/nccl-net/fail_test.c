@@ -412,39 +412,65 @@ static void test_too_small(void **state)
 /* ---- Peers that lie ---- */
 
 struct head {
-    uint32_t mark, count;
+    uint32_t mark, count, room;
     struct {
         uint32_t size;
         int32_t tag;
     } payload[NET_REQUESTS];
 };
 
-#define MARK 0x74757432
+#define MARK 0x74757433
 static const struct head lies[] = {
-    {MARK + 1, 1, {{1, DRIVER_TAG}}},
-    {MARK, 0, {{1, DRIVER_TAG}}},
-    {MARK, NET_REQUESTS + 1, {{1, DRIVER_TAG}}},
-    {MARK, 1, {{BIG + 1, DRIVER_TAG}}},
-    {MARK, UINT32_MAX, {{UINT32_MAX, DRIVER_TAG}}},
-    {MARK, 2, {{0, DRIVER_TAG}, {UINT32_MAX, DRIVER_TAG}}},
-    {MARK, 1, {{NET_MOST_KEPT + 1, DRIVER_TAG + 1}}}, /* nobody waits for it, and another payload is waited for */
-    {MARK, 2, {{NET_MOST_KEPT, DRIVER_TAG + 1}, {1, DRIVER_TAG + 1}}},
+    {MARK + 1, 1, 0, {{1, DRIVER_TAG}}},
+    {MARK, 0, 0, {{1, DRIVER_TAG}}},
+    {MARK, NET_REQUESTS + 1, 0, {{1, DRIVER_TAG}}},
+    {MARK, 1, 8192, {{1, DRIVER_TAG}}},
+    {MARK, 1, 96, {{1, DRIVER_TAG}}},
+    {MARK, 1, 0, {{BIG + 1, DRIVER_TAG}}},
+    {MARK, UINT32_MAX, 0, {{UINT32_MAX, DRIVER_TAG}}},
+    {MARK, 2, 0, {{0, DRIVER_TAG}, {UINT32_MAX, DRIVER_TAG}}},
+    {MARK, 1, 0, {{NET_MOST_KEPT + 1, DRIVER_TAG + 1}}}, /* nobody waits for it, and another payload is waited for */
+    {MARK, 2, 0, {{NET_MOST_KEPT, DRIVER_TAG + 1}, {1, DRIVER_TAG + 1}}},
 };
 static const struct head *lie;
 
-/* A sender of its own make, who knows the handle. */
+/* An end of its own make, which knows the handle. */
+static tutti_comm_t join(const tutti_unique_id_t *id, int rank)
+{
+    tutti_comm_t comm;
+    tutti_result_t (*enter)(tutti_comm_t *, int, const tutti_unique_id_t *, int, const tutti_config_t *) =
+        net_symbol("tutti_comm_init_rank");
+    CHECK(enter(&comm, 2, id, rank, NULL) == TUTTI_SUCCESS);
+    return comm;
+}
+
+static void speak(tutti_comm_t comm, const void *bytes, size_t size)
+{
+    tutti_result_t (*call)(const void *, size_t, tutti_type_t, int, tutti_comm_t, tutti_stream_t) =
+        net_symbol("tutti_send");
+    CHECK(call(bytes, size, TUTTI_UINT8, NET_RECEIVER, comm, NULL) == TUTTI_SUCCESS);
+}
+
+static void hear(tutti_comm_t comm, void *bytes, size_t size)
+{
+    tutti_result_t (*call)(void *, size_t, tutti_type_t, int, tutti_comm_t, tutti_stream_t) = net_symbol("tutti_recv");
+    tutti_result_t (*wait)(tutti_comm_t) = net_symbol("tutti_comm_synchronize");
+    CHECK(call(bytes, size, TUTTI_UINT8, NET_SENDER, comm, NULL) == TUTTI_SUCCESS);
+    CHECK(wait(comm) == TUTTI_SUCCESS);
+}
+
+static void leave(tutti_comm_t comm)
+{
+    tutti_result_t (*call)(tutti_comm_t) = net_symbol("tutti_comm_destroy");
+    call(comm);
+}
+
 static void say(struct end *end)
 {
     tutti_unique_id_t id;
-    tutti_comm_t comm;
-    tutti_result_t (*join)(tutti_comm_t *, int, const tutti_unique_id_t *, int, const tutti_config_t *) =
-        net_symbol("tutti_comm_init_rank");
-    tutti_result_t (*speak)(const void *, size_t, tutti_type_t, int, tutti_comm_t, tutti_stream_t) =
-        net_symbol("tutti_send");
-    tutti_result_t (*leave)(tutti_comm_t) = net_symbol("tutti_comm_destroy");
     end_hear(end, id.bytes, sizeof id.bytes);
-    CHECK(join(&comm, 2, &id, NET_SENDER, NULL) == TUTTI_SUCCESS);
-    CHECK(speak(lie, sizeof *lie, TUTTI_UINT8, NET_RECEIVER, comm, NULL) == TUTTI_SUCCESS);
+    tutti_comm_t comm = join(&id, NET_SENDER);
+    speak(comm, lie, sizeof *lie);
     end_meet(end);
     leave(comm);
 }
@@ -463,12 +489,109 @@ static void test_lies(void **state)
         assert_true(driver_pair(11, hear_lies, say));
 }
 
+/* ---- Short payloads lie in heads that have room, others go by themselves ---- */
+
+struct roomy {
+    struct head head;
+    char bytes[64];
+};
+
+static void speak_in_heads(struct end *end)
+{
+    static const struct head first = {MARK, 1, 64, {{8, DRIVER_TAG}}}, last = {MARK, 1, 0, {{4, DRIVER_TAG}}};
+    static const struct roomy next = {{MARK, 3, 0, {{3, DRIVER_TAG}, {65, DRIVER_TAG}, {5, DRIVER_TAG}}}, "abcdefgh"};
+    char apart[65] = "apart";
+    tutti_unique_id_t id;
+    end_hear(end, id.bytes, sizeof id.bytes);
+    tutti_comm_t comm = join(&id, NET_SENDER);
+    speak(comm, &first, sizeof first);
+    speak(comm, "by itsel", 8);
+    speak(comm, &next, sizeof next);
+    speak(comm, apart, sizeof apart);
+    speak(comm, &last, sizeof last);
+    speak(comm, "last", 4);
+    end_meet(end);
+    leave(comm);
+}
+
+static void expect(struct end *end, void *connection, const char *text, int size)
+{
+    char got[100] = "";
+    void *request = NULL;
+    int came;
+    CHECK_CALL(net_receive(&end->net, connection, got, sizeof got, NULL, &request));
+    CHECK_CALL(end_wait(end, request, &came));
+    CHECK(came == size && !strcmp(got, text));
+}
+
+static void receive_from_heads(struct end *end)
+{
+    void *connection = receiving(end);
+    expect(end, connection, "by itsel", 8);
+    expect(end, connection, "abc", 3);
+    expect(end, connection, "apart", 65);
+    expect(end, connection, "defgh", 5);
+    expect(end, connection, "last", 4);
+    end_meet(end);
+    CHECK_CALL(end->net.end->close_receive(connection));
+}
+
+static void send_one(struct end *end, void *connection, size_t size)
+{
+    void *request = NULL;
+    CHECK_CALL(net_send(&end->net, connection, data, size, NULL, &request));
+    CHECK_CALL(end_wait(end, request, NULL));
+}
+
+static void send_in_heads(struct end *end)
+{
+    memcpy(data, "short and long", 15);
+    void *connection = sending(end);
+    send_one(end, connection, 15);
+    send_one(end, connection, 15);
+    send_one(end, connection, 4097);
+    send_one(end, connection, 15);
+    end_meet(end);
+    CHECK_CALL(end->net.end->close_send(connection));
+}
+
+static void hear_heads(struct end *end)
+{
+    char bytes[4097];
+    struct roomy roomy;
+    tutti_unique_id_t id;
+    tutti_result_t (*new_id)(tutti_unique_id_t *) = net_symbol("tutti_get_unique_id");
+    CHECK(new_id(&id) == TUTTI_SUCCESS);
+    end_tell(end, id.bytes, sizeof id.bytes);
+    tutti_comm_t comm = join(&id, NET_RECEIVER);
+    hear(comm, &roomy.head, sizeof roomy.head);
+    CHECK(roomy.head.mark == MARK && roomy.head.count == 1 && roomy.head.room == 64);
+    hear(comm, bytes, 15);
+    CHECK(!strcmp(bytes, "short and long"));
+    hear(comm, &roomy, sizeof roomy);
+    CHECK(roomy.head.room == 64 && roomy.head.payload[0].size == 15 && !strcmp(roomy.bytes, "short and long"));
+    hear(comm, &roomy, sizeof roomy); /* the next one is too long for its room, and for any */
+    CHECK(roomy.head.room == 0 && roomy.head.payload[0].size == 4097);
+    hear(comm, bytes, 4097);
+    hear(comm, &roomy.head, sizeof roomy.head);
+    hear(comm, bytes, 15);
+    end_meet(end);
+    leave(comm);
+}
+
+static void test_heads(void **state)
+{
+    assert_true(driver_pair(11, receive_from_heads, speak_in_heads));
+    assert_true(driver_pair(11, hear_heads, send_in_heads));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gone_killed),  cmocka_unit_test(test_stopped),       cmocka_unit_test(test_gone_closed),
         cmocka_unit_test(test_last_message), cmocka_unit_test(test_not_connected), cmocka_unit_test(test_one_place),
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_too_small),     cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_heads),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
