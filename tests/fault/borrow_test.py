@@ -3,9 +3,11 @@
 """Two jobs on two hosts with two interfaces each: a process of each job owns one, and the busy job borrows the other
 one's while that is idle (TUTTI_BORROW). Owner and borrower are killed, and an interface goes down, meanwhile: who is
 left has the right bits. Lanes say who borrowed from whom, and the diagnosis names an owner that stands still, and no
-borrower. Usage: borrow_test.py SOAK FLOWS TUTTI"""
+borrower. Usage: borrow_test.py SOAK FLOWS TUTTI [SECONDS [SEED]]; with SECONDS another test alone, for this time: two
+jobs and a guest with all policies on, borrowing too, beside faults that are drawn."""
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import tempfile
 import time
 
 from links import Other, run_alone
-from rdma_job import AT_ONCE, BOTH, PATIENCE, Job, judge
+from rdma_job import AT_ONCE, BOTH, PATIENCE, Job, disturb, judge
 
 MANY = 64 << 10  # bytes: some segments
 
@@ -130,6 +132,61 @@ def a_borrower_is_killed(jobs, busy, owner):
     assert [one.wait(PATIENCE) for one in owner.ranks] == [0, 0], owner.text()
 
 
+def everything(jobs):
+    """Settings of both ranks: planned ports, places, windows, segments by distance, weights, a backup, borrowing."""
+    common = {**jobs.settings(), "TUTTI_LANE_SILENCE": "500ms", "TUTTI_IB_LANES": "2", "TUTTI_STRIPE": "arrival",
+              "TUTTI_SEGMENTS": "rack=8K,zone=8K", "TUTTI_QUEUES": "zone=2", "TUTTI_SEGMENT": "32K",
+              "TUTTI_BACKUP": "soft_tp2", "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1,soft_tp2=tp2"}
+    return [{**common, "TUTTI_PATHS": f"4:{rank},{5 - rank},{2 + rank}", "TUTTI_PLACE": f"zone=z,rack={rank}"}
+            for rank in (0, 1)]
+
+
+def policies_at_once(jobs, seconds, seed):
+    # lanes that fail all the time would leave all to the backup
+    soak = ("--seconds", str(seconds + 1000), "--resets", "10000", "--seed", str(seed))
+
+    def begin():
+        ours, theirs = everything(jobs)
+        job = Job(jobs.other, theirs, ours, soak=soak)
+        for rank in (0, 1):  # a process that has no device open hears of no fault
+            job.says(f"rank {rank} of 2 joined")
+        return job
+
+    chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
+    with begin() as one, begin() as two:
+        guest = begin()
+        while time.monotonic() < end:
+            faults = [disturb(jobs.other, chance) for _ in range(chance.choice((0, 1, 1, 2)))]
+            stopped = chance.choice((None, None, *guest.ranks))
+            if stopped:
+                stopped.send_signal(signal.SIGSTOP)
+                faults.append(("stopped", lambda rank=stopped: rank.send_signal(signal.SIGCONT)))
+            time.sleep(chance.uniform(0.05, min(3, seconds / 4)))
+            if chance.random() < 0.3:  # while it lends and borrows
+                guest.__exit__(None)
+                guest = begin()
+                faults.append(("killed", lambda: None))
+            for kind, undo in reversed(faults):  # who is stopped hears nothing
+                undo()
+                counts[kind] = counts.get(kind, 0) + 1
+            time.sleep(chance.uniform(0, min(3, seconds / 4)))
+            assert all(rank.poll() is None for rank in one.ranks + two.ranks), f"a rank gave up, after {counts}"
+        guest.__exit__(None)
+        for job in (one, two):
+            job.carries(BOTH)
+            for rank in job.ranks:
+                assert sum(lane["borrowed_bytes"] for lane in jobs.lanes(rank.pid)), "it has borrowed nothing"
+            judge(job)
+            print("\n".join(line for line in job.text().splitlines() if "total" in line))
+    print(f"seed {seed}: {counts}")
+
+
+def soak():
+    seconds, seed = float(sys.argv[4]), int(sys.argv[5]) if len(sys.argv) > 5 else int(time.time())
+    with tempfile.TemporaryDirectory() as folder, Other(["tm0", "tp0", "tp1", "tp2"], seconds + 600) as other:
+        policies_at_once(Jobs(other, folder), seconds, seed)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, Other(["tm0", "tp0", "tp1"]) as other:
         jobs = Jobs(other, folder)
@@ -147,4 +204,4 @@ def main():
             a_borrower_is_killed(jobs, busy, owner)
 
 
-run_alone(main, "Borrowed interfaces")
+run_alone(soak if len(sys.argv) > 4 else main, "Borrowed interfaces")

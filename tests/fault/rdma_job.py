@@ -89,3 +89,24 @@ def tell(inside, *words):
     program = os.path.join(os.path.dirname(os.environ["TUTTI_IBVERBS_LIBRARY"]), "softverbs")
     done = subprocess.run([*inside, program, "ctl", "all", *words], check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout
+
+
+def disturb(other, chance):
+    """Draws a fault. Returns its name and what takes it back."""
+    kind, link = chance.choice(("down", "lossy", "swallowed", "black hole", "taken out")), chance.choice(BOTH)
+    inside = chance.choice(([], other.inside))
+    if kind == "down":
+        other.set(link, "down")
+        return kind, lambda: other.set(link, "up")
+    if kind == "lossy":
+        tell(inside, "fault", "drop=0.02,dup=0.02,reorder=0.02")
+        return kind, lambda: tell(inside, "clear")
+    if kind == "swallowed":
+        number = other.names.index(link)
+        other.swallow(number, chance.choice((False, True)))
+        return kind, lambda: other.pass_on(number)
+    do, undo = {"black hole": ("freeze", "thaw"), "taken out": ("unplug", "plug")}[kind]
+    if kind == "taken out":
+        link = "tp1"  # not both: who has no device open hears no commands
+    tell(inside, do, f"soft_{link}")
+    return kind, lambda: tell(inside, undo, f"soft_{link}")

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 from links import Other, ip, run_alone
-from rdma_job import AT_ONCE, BEFORE_ADAPTERS, BOTH, PATIENCE, SOON, TUNED, Job, judge, tell
+from rdma_job import AT_ONCE, BEFORE_ADAPTERS, BOTH, PATIENCE, SOON, TUNED, Job, disturb, judge, tell
 
 ROCE = (4791).to_bytes(2, "big")
 BUSY = int(os.environ.get("TUTTI_TEST_BUSY", "0"))
@@ -206,27 +206,6 @@ def packets_have_the_planned_ports(other):
         seen = {link: heard(link, job, numbers) for link, numbers in expected.items()}
         judge(job)
     assert seen == expected, seen
-
-
-def disturb(other, chance):
-    """Draws a fault. Returns its name and what takes it back."""
-    kind, link = chance.choice(("down", "lossy", "swallowed", "black hole", "taken out")), chance.choice(BOTH)
-    inside = chance.choice(([], other.inside))
-    if kind == "down":
-        other.set(link, "down")
-        return kind, lambda: other.set(link, "up")
-    if kind == "lossy":
-        tell(inside, "fault", "drop=0.02,dup=0.02,reorder=0.02")
-        return kind, lambda: tell(inside, "clear")
-    if kind == "swallowed":
-        number = other.names.index(link)
-        other.swallow(number, chance.choice((False, True)))
-        return kind, lambda: other.pass_on(number)
-    do, undo = {"black hole": ("freeze", "thaw"), "taken out": ("unplug", "plug")}[kind]
-    if kind == "taken out":
-        link = "tp1"  # not both: who has no device open hears no commands
-    tell(inside, do, f"soft_{link}")
-    return kind, lambda: tell(inside, undo, f"soft_{link}")
 
 
 def all_at_once(number):
