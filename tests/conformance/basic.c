@@ -192,6 +192,47 @@ static void puts_of_all_sizes(void **state)
     pair_close(&pair);
 }
 
+/* How much of the put had come before it was known where it goes. */
+static uint64_t came_before(const struct end *end, uint32_t imm)
+{
+    for (size_t i = 0; i < end->count; i++)
+        if (end->notes[i].kind == NOTE_TARGET && end->notes[i].id == imm && end->notes[i].offset)
+            return end->notes[i].offset;
+    return 0;
+}
+
+/* Messages between big puts do not make TCP read much of a payload beside its target, and copy it. */
+static void big_puts_go_straight_to_their_targets(void **state)
+{
+    enum { PUTS = 4, LENGTH = 262144 };
+    struct pair pair;
+    bool at_once = true;
+    (void)state;
+    if (strcmp(under_test->name, "tcp") != 0)
+        skip();
+    pair_open(&pair);
+    uint8_t *source = malloc(LENGTH);
+    pair.bt->area_size = LENGTH;
+    pair.bt->area = malloc(LENGTH);
+    fill_pattern(source, LENGTH, 1);
+    for (uint32_t i = 0; i < PUTS; i++) {
+        struct put put = {.source = place_host(source), .length = LENGTH, .imm = i, .token = i};
+        for (; send_pattern(pair.at, i, 900, 1) == TUTTI_IN_PROGRESS; pair_step(&pair))
+            at_once = false;
+        for (; under_test->put(pair.at->lane, &put) == TUTTI_IN_PROGRESS; pair_step(&pair))
+            at_once = false;
+    }
+    at_once &= pair.at->counts[NOTE_SENT] == PUTS;
+    pair_until(&pair, pair.bt->counts[NOTE_ARRIVED] == PUTS && pair.at->counts[NOTE_SENT] == PUTS);
+    assert_true(has_pattern(pair.bt->area, LENGTH, 1));
+    for (uint32_t i = 1; at_once && i < PUTS; i++) /* else little had come when it was read */
+        assert_in_range(came_before(pair.bt, i), 1, 4096);
+    free(source);
+    free(pair.bt->area);
+    pair.bt->area = NULL;
+    pair_close(&pair);
+}
+
 static void dropped_puts_arrive_too(void **state)
 {
     struct pair pair;
@@ -235,6 +276,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(sends_messages_of_all_sizes),
     cmocka_unit_test(refuses_bad_messages_and_puts),
     cmocka_unit_test(puts_of_all_sizes),
+    cmocka_unit_test(big_puts_go_straight_to_their_targets),
     cmocka_unit_test(dropped_puts_arrive_too),
 };
 const struct group basic_group = {"basic", tests, sizeof tests / sizeof *tests};

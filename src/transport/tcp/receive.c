@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define AHEAD_BULK 512   /* bytes read beyond a put: its end, the next header, and little that must be copied */
-#define BULK       32768 /* a put from which on that pays */
-#define TURN       8     /* reads of one lane before others have their turn */
+#define AHEAD 1024  /* bytes read beyond a put: its end, what its receiver says, and the next header */
+#define BULK  32768 /* a put from which on that pays */
+#define AFTER 16    /* messages behind it, while another one may follow */
+#define TURN  8     /* reads of one lane before others have their turn */
 
 static int min_int(size_t a, size_t b)
 {
@@ -22,6 +23,22 @@ static void ask_target(struct tcp_lane *lane)
     struct lane *base = &lane->base.lane;
     uint64_t left = lane->put.length - lane->put_done;
     lane->put_target = left ? transport_target(base, lane->put.imm, lane->put.offset + lane->put_done, left) : NULL;
+}
+
+/* How many bytes may lie behind those that do: while big puts come, what the message that has begun lacks, and little
+ * more, for the payload behind it would be copied twice. */
+static size_t tcp_receive_ahead(const struct tcp_lane *lane)
+{
+    size_t room = TCP_INPUT - lane->end, wanted = AHEAD;
+    struct tcp_frame frame;
+    if (!lane->bulk)
+        return room;
+    if (!lane->put.length && lane->end >= sizeof frame) {
+        memcpy(&frame, lane->in, sizeof frame);
+        size_t whole = sizeof frame + (frame.length < TCP_MAX_MSG ? (size_t)frame.length : TCP_MAX_MSG);
+        wanted += whole > lane->end ? whole - lane->end : 0;
+    }
+    return wanted < room ? wanted : room;
 }
 
 /* Where the next bytes go. Returns the number of parts. */
@@ -42,9 +59,8 @@ static int tcp_receive_make_room(struct tcp_lane *lane, struct iovec parts[2], s
         parts[used++] = (struct iovec){lane->put_target, left};
     else if (left)
         parts[used++] = (struct iovec){tcp_of(lane)->spill, (size_t)min_int(left, TCP_INPUT)};
-    size_t ahead = lane->bulk && !lane->end ? AHEAD_BULK : TCP_INPUT - lane->end;
     if (!left || parts[0].iov_len == left)
-        parts[used++] = (struct iovec){lane->in + lane->end, ahead};
+        parts[used++] = (struct iovec){lane->in + lane->end, tcp_receive_ahead(lane)};
     for (int i = 0; i < used; i++)
         *bytes += parts[i].iov_len;
     return used;
@@ -78,7 +94,8 @@ static bool start_put(struct tcp_lane *lane, const struct tcp_frame *frame)
     }
     lane->put = *frame;
     lane->put_done = 0;
-    lane->bulk = frame->length >= BULK;
+    if (frame->length >= BULK)
+        lane->bulk = AFTER;
     lane->start += sizeof *frame;
     return true;
 }
@@ -100,7 +117,7 @@ static void tcp_receive_deliver(struct tcp_lane *lane, size_t length)
 {
     const unsigned char *bytes = lane->in + lane->start + sizeof(struct tcp_frame);
     lane->start += sizeof(struct tcp_frame) + length;
-    lane->bulk = false;
+    lane->bulk -= lane->bulk > 0;
     lane->base.lane.bytes_received += length;
     if ((uintptr_t)bytes % 8) /* owners may look at the words of a message */
         bytes = memcpy(tcp_of(lane)->spill, bytes, length);

@@ -83,7 +83,8 @@ struct tcp_lane {
     struct tcp_frame put; /* under way if length > 0: the payload, or the word behind it */
     uint64_t put_done;
     unsigned char *put_target;
-    bool bulk; /* the last frame is a big put: read little ahead, so that the next goes to its target directly */
+    unsigned bulk; /* messages for which big puts are still expected: read little ahead, so that their payload goes to
+                      its target directly */
 };
 
 static inline struct tcp_lane *tcp_lane_of(struct lane *lane)
