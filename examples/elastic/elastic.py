@@ -4,11 +4,15 @@ replaced. Says what was lost, and draws both losses.
 
     python3 examples/elastic/elastic.py [--steps 200] [--units 4] [-o elastic.svg]
     python3 examples/elastic/elastic.py --quick            2 units, and the disturbed training alone
+    python3 examples/elastic/elastic.py --by torchrun      each unit is a torchrun
+    salloc -N 2 --ntasks-per-node 6 python3 examples/elastic/elastic.py --by srun --folder SHARED
+                                                           each unit is a step of Slurm's job
 """
 import argparse
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -20,9 +24,36 @@ SHARDS, VICTIM = 2, 1
 WIDE, HIGH, LEFT, TOP = 600, 240, 60, 60
 
 
-def start(folder, args, unit, shard, *more):
-    return subprocess.Popen([sys.executable, f"{HERE}/member.py", folder, "--units", str(args.units),
-                             "--unit", str(unit), "--shard", str(shard), "--steps", str(args.steps), *more])
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return str(probe.getsockname()[1])
+
+
+def start(folder, args, unit, *more):
+    """A unit. A launcher ends its whole job when a process of it dies, so each unit is a job of the launcher's."""
+    member = [f"{HERE}/member.py", folder, "--units", str(args.units), "--unit", str(unit), "--steps", str(args.steps),
+              *more]
+    if args.by == "torchrun":  # of PyTorch 1.13 one needs a place for output under Python 3.11
+        commands = [[sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(SHARDS),
+                     "--monitor_interval", "0.1", "--master_addr", "127.0.0.1", "--master_port", free_port(),
+                     "--redirects", "0:1", "--tee", "0:1", "--log_dir", f"{folder}/torchrun-{unit}", *member]]
+    elif args.by == "srun":
+        hosts = int(os.environ["SLURM_NNODES"])
+        commands = [["srun", "--overlap", "--nodes", "1", "--relative", str(unit % hosts), "--ntasks", str(SHARDS),
+                     sys.executable, *member]]
+    else:
+        commands = [[sys.executable, *member, "--shard", str(shard)] for shard in range(SHARDS)]
+    return [subprocess.Popen(command) for command in commands]
+
+
+def kill(folder, args):
+    """One process of a unit. Its partner finds that out, and leaves."""
+    victim = read(folder, VICTIM)[0]
+    if args.by == "srun":
+        subprocess.run(["srun", "--overlap", "--nodes", "1", "--ntasks", "1", "--nodelist", victim["node"],
+                        "kill", "-KILL", str(victim["pid"])], check=True)
+    else:
+        os.kill(victim["pid"], signal.SIGKILL)
 
 
 def read(folder, unit, shard=0):
@@ -42,31 +73,32 @@ def touch(folder, name):
         pass
 
 
-def wait_for(what, seconds=600):
+def wait_for(what, running, seconds=600):
     until = time.monotonic() + seconds
     while not what():
-        if time.monotonic() > until:
-            raise SystemExit("the job does not go on")
+        early = {unit: process.returncode for unit, processes in running.items() for process in processes
+                 if process.poll()}
+        if early or time.monotonic() > until:
+            raise SystemExit(f"the job does not go on; units that ended: {early}")
         time.sleep(0.005)
 
 
 def train(folder, args, disturbed):
-    """The processes' ends, and when the unit was killed."""
-    running = {(unit, shard): start(folder, args, unit, shard)
-               for unit in range(args.units) for shard in range(SHARDS)}
+    """The units' ends, and when a process was killed."""
+    running = {unit: start(folder, args, unit) for unit in range(args.units)}
     killed = 0.0
     if disturbed:  # with a spare unit that is ready in time: loading PyTorch takes longer than this training
-        running.update({(args.units, shard): start(folder, args, args.units, shard, "--newcomer")
-                        for shard in range(SHARDS)})
-        wait_for(lambda: all(read(folder, args.units, shard) for shard in range(SHARDS)))
+        running[args.units] = start(folder, args, args.units, "--newcomer")
+        wait_for(lambda: all(read(folder, unit, shard) for unit in running for shard in range(SHARDS)), running)
     touch(folder, "go")
     if disturbed:
-        wait_for(lambda: len(steps_of(folder)) >= args.steps // 4)
-        running[VICTIM, 0].send_signal(signal.SIGKILL)  # its partner finds that out, and leaves
+        wait_for(lambda: len(steps_of(folder)) >= args.steps // 4, running)
         killed = time.time()
-        wait_for(lambda: len(steps_of(folder)) >= args.steps // 2)
+        kill(folder, args)
+        others = {unit: processes for unit, processes in running.items() if unit != VICTIM}
+        wait_for(lambda: len(steps_of(folder)) >= args.steps // 2, others)
         touch(folder, "newcomers")
-    return {place: process.wait() for place, process in running.items()}, killed
+    return {unit: [process.wait() for process in processes] for unit, processes in running.items()}, killed
 
 
 def text(x, y, words, more=""):
@@ -126,18 +158,21 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--units", type=int, default=4)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--by", choices=("processes", "torchrun", "srun"), default="processes",
+                        help="what starts a unit; srun: inside an allocation of Slurm (salloc, sbatch)")
+    parser.add_argument("--folder", help="where processes meet, which all hosts must share; /tmp without it")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
     if args.quick:
         args.units = 2
-    with tempfile.TemporaryDirectory() as calm, tempfile.TemporaryDirectory() as rough:
+    with tempfile.TemporaryDirectory(dir=args.folder) as calm, tempfile.TemporaryDirectory(dir=args.folder) as rough:
         ends, _ = ({}, 0) if args.quick else train(calm, args, False)
-        if any(ends.values()):
-            raise SystemExit(f"undisturbed, processes ended with {ends}")
+        if any(map(any, ends.values())):
+            raise SystemExit(f"undisturbed, units ended with {ends}")
         ends, killed = train(rough, args, True)
-        wrong = {place: end for place, end in ends.items() if (end != 0) != (place[0] == VICTIM)}
+        wrong = {unit: end for unit, end in ends.items() if (all if unit == VICTIM else any)(end) != (unit == VICTIM)}
         if wrong:
-            raise SystemExit(f"processes ended with {wrong}")
+            raise SystemExit(f"units ended with {wrong}")
         sums = [{read(rough, unit, shard)[-1]["weights"] for unit in range(args.units + 1) if unit != VICTIM}
                 for shard in range(SHARDS)]
         if any(len(one) != 1 for one in sums):

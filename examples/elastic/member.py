@@ -69,6 +69,7 @@ class Member:
         self.log = open(f"{folder}/log-{unit}-{shard}", "a", encoding="utf-8")
         self.pair = tutti.init_rank(SHARDS, self.meet(f"unit-{unit}", shard == 0, tutti.unique_id), shard,
                                     timeout=timeout)
+        self.say(ready=time.time(), pid=os.getpid(), node=os.environ.get("SLURMD_NODENAME"))
 
     def meet(self, name, makes, make):
         """What one process makes the others read: by a file here, by a store in a real job."""
@@ -143,17 +144,18 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--units", type=int, default=4)
     parser.add_argument("--unit", type=int, required=True)
-    parser.add_argument("--shard", type=int, required=True)
+    parser.add_argument("--shard", type=int, help="without it the process's number that torchrun or srun has set")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--newcomer", action="store_true")
     args = parser.parse_args()
+    if args.shard is None:
+        args.shard = int(os.environ["LOCAL_RANK"] if "LOCAL_RANK" in os.environ else os.environ["SLURM_PROCID"])
     torch.set_num_threads(1)
     member = Member(args.folder, args.unit, args.shard, args.timeout)
     rank = args.unit * SHARDS + args.shard
     grown = False
     if args.newcomer:
-        member.say(ready=time.time())
         told = json.loads(member.meet("growth", False, None))
         group = tutti.Elastic.join(told["members"] + SHARDS, bytes.fromhex(told["id"]), told["members"] + args.shard,
                                    timeout=args.timeout, unit=args.unit, shard=args.shard)

@@ -182,6 +182,18 @@ class Jobs(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertRegex(out, "step 1: loss [0-9.]+\nddp over tutti, 2 ranks")
 
+    @unittest.skipUnless(os.environ.get("LD_LIBRARY_PATH"), "the library is not at hand")
+    @unittest.skipUnless(os.environ.get("TUTTI_TEST_FULL") == "1", "TUTTI_TEST_FULL=1 trains for half a minute")
+    def test_elastic_example(self):
+        """A process of a step is killed, the steps of other units go on, and a step that waited replaces it."""
+        if run(PYTHON, "-c", "import torch")[0] != 0:
+            self.skipTest("no PyTorch here: NOT tested")
+        code, out = run("salloc", "-N", "2", "--ntasks-per-node=4", PYTHON, f"{ROOT}/examples/elastic/elastic.py",
+                        "--quick", "--by", "srun", "--folder", FOLDER, within=4 * DEADLINE)
+        self.assertEqual(code, 0, out)
+        self.assertRegex(out, r"the unit is killed; step \d+ counts with 1 units in generation 1")
+        self.assertRegex(out, r"from step \d+ on 2 units count, in generation 2")
+
     @unittest.skipUnless(shutil.which("sbatch") and shutil.which("scontrol"), "no sbatch or scontrol")
     def test_hook_drains_and_requeues(self):
         """examples/recovery: no more jobs for the host of a rank that stands still, and the job waits to begin anew."""
