@@ -403,7 +403,7 @@ tutti_result_t tutti_comm_address(tutti_comm_t comm, int rank, char *text, size_
     if (rank < 0 || rank >= comm->team->nranks)
         return error_set(TUTTI_INVALID_ARGUMENT, "rank is %d of %d", rank, comm->team->nranks);
     struct roster_cursor cursor = {.roster = comm->team->roster};
-    const struct wire_address *address = &roster_read(&cursor, comm->team->process[rank])->process.tcp[0];
+    const struct wire_address *address = &roster_read(&cursor, team_row(comm->team, rank))->process.tcp[0];
     if (!address->family)
         return error_set(TUTTI_INVALID_USAGE, "the process of rank %d has no address of IP", rank);
     if (!inet_ntop(address->family == 4 ? AF_INET : AF_INET6, address->bytes, text, (socklen_t)bytes))

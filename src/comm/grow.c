@@ -65,7 +65,7 @@ static void grow_refuse(const struct tutti_comm *comm, const struct wire_abort *
 {
     const struct team *team = comm->settings.grows->team;
     bool itself = why->culprit >= 0 && why->culprit < team->nranks && /* newcomers are no ranks of the old one */
-                  wire_same_process(why->from, team->process[why->culprit]->uuid);
+                  wire_same_process(why->from, team_row(team, why->culprit)->uuid);
     bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR && !itself;
     struct roots_refusal refusal = {.how = BOOTSTRAP_FAILED,
                                     .rank = why->culprit >= 0 ? why->culprit : team->rank,

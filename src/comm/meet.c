@@ -276,7 +276,7 @@ static tutti_result_t meet_is_silent(struct meeting *meeting, int rank, uint64_t
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it (TUTTI_TIMEOUT, "
              "config.timeout_ms)",
-             rank, meeting->team->process[rank]->pid, (double)silence / NS_PER_S, meeting->what);
+             rank, team_row(meeting->team, rank)->pid, (double)silence / NS_PER_S, meeting->what);
     return fail_for(meeting, team_cause(meeting->team, TUTTI_REMOTE_ERROR, rank, sentence));
 }
 
@@ -285,7 +285,7 @@ static tutti_result_t meet_is_gone(struct meeting *meeting, int rank)
 {
     struct team *team = meeting->team;
     char why[100], sentence[TEAM_SENTENCE];
-    snprintf(why, sizeof why, "process %u is gone, and %s needs it", team->process[rank]->pid, meeting->what);
+    snprintf(why, sizeof why, "process %u is gone, and %s needs it", team_row(team, rank)->pid, meeting->what);
     struct wire_abort cause = team_blame(team, rank, why);
     if (cause.culprit < 0 || !meeting->is_out[cause.culprit])
         return fail_for(meeting, cause);
@@ -321,7 +321,7 @@ static void look_for_dead(struct meeting *meeting)
         if (!meeting->is_out[rank] || team_is_here(team, rank) || team_link(team, rank, &link) != TUTTI_SUCCESS)
             continue;
         char why[100];
-        snprintf(why, sizeof why, "process %u is gone", team->process[rank]->pid);
+        snprintf(why, sizeof why, "process %u is gone", team_row(team, rank)->pid);
         if (link_is_lost(link))
             team_lose(team, rank, why);
     }

@@ -63,7 +63,7 @@ static uint64_t comm_share_key_of(const struct team *team, int what, int rank)
 static tutti_result_t comm_share_is_gone(struct team *team, int rank, const char *did)
 {
     char why[100];
-    snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team->process[rank]->pid, did);
+    snprintf(why, sizeof why, "process %u is gone before it %s shared memory", team_row(team, rank)->pid, did);
     return team_lose(team, rank, why);
 }
 
@@ -79,7 +79,7 @@ struct sharing {
 static tutti_result_t comm_share_give(struct sharing *sharing, int what, int rank, int *fd)
 {
     struct team *team = sharing->team;
-    const struct roster_row *self = team->process[team->rank], *peer = team->process[rank];
+    const struct roster_row *self = team_row(team, team->rank), *peer = team_row(team, rank);
     struct link *link = link_find(team->engine->links, peer->uuid, roster_session(self, peer));
     if (team_is_here(team, rank))
         return keep_here(team->engine, comm_share_key_of(team, what, rank), *fd);
@@ -109,7 +109,7 @@ static tutti_result_t out_of_time(const struct sharing *sharing, int rank)
 /* The rank may have failed before there was a link to tell us on. */
 static void comm_share_ask(const struct team *team, int rank, uint64_t *at)
 {
-    const struct roster_row *self = team->process[team->rank], *peer = team->process[rank];
+    const struct roster_row *self = team_row(team, team->rank), *peer = team_row(team, rank);
     struct link *link = link_find(team->engine->links, peer->uuid, roster_session(self, peer));
     struct wire_message head = {.kind = WIRE_ASK,
                                 .tag = {.comm = team->id, .from = (uint32_t)team->rank, .to = (uint32_t)rank}};

@@ -51,9 +51,9 @@ static void peer_lost(void *context, struct link *link)
     {
         struct team *team = list_entry(node, struct team, node);
         for (int rank = 0; rank < team->nranks; rank++) {
-            const struct roster_row *theirs = team->process[rank];
+            const struct roster_row *theirs = team_row(team, rank);
             if (!wire_same_process(theirs->uuid, peer->uuid) ||
-                roster_session(team->process[team->rank], theirs) != link_session(link))
+                roster_session(team_row(team, team->rank), theirs) != link_session(link))
                 continue;
             team_is_gone(team, rank, how);
             if (team->shared)
@@ -90,7 +90,7 @@ static void peer_called(void *context, struct link *link, const struct wire_mess
     {
         struct team *team = list_entry(node, struct team, node);
         if (team->id == said->tag.comm && (uint32_t)team->rank == to && from < (uint32_t)team->nranks &&
-            wire_same_process(team->process[from]->uuid, link_peer(link)->uuid)) {
+            wire_same_process(team_row(team, from)->uuid, link_peer(link)->uuid)) {
             if (said->kind != WIRE_ASK)
                 calls_hear(team, said, body);
             if (!answers)

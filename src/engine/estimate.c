@@ -50,6 +50,6 @@ double team_estimate(const struct team *team, bool devices, const struct call *c
 
 double team_estimate_message(const struct team *team, bool devices, int peer, size_t bytes)
 {
-    const struct cost_model *model = model_of(devices, team->process[peer]->host == team->process[team->rank]->host);
+    const struct cost_model *model = model_of(devices, team_row(team, peer)->host == team_row(team, team->rank)->host);
     return model->alpha + model->overhead + (double)bytes * model->beta;
 }

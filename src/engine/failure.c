@@ -44,7 +44,7 @@ write_text(const struct team *team, struct wire_abort *cause, const char *format
 static int rank_of(const struct team *team, const uint8_t *uuid)
 {
     for (int rank = 0; rank < team->nranks; rank++)
-        if (rank != team->rank && wire_same_process(team->process[rank]->uuid, uuid))
+        if (rank != team->rank && wire_same_process(team_row(team, rank)->uuid, uuid))
             return rank;
     return -1;
 }
@@ -53,14 +53,14 @@ static void blame_gone(const struct team *team, int rank, const char *why, struc
 {
     cause->cause = atomic_load(&team->gone[rank]) == WIRE_CAUSE_LEFT ? WIRE_CAUSE_LEFT : WIRE_CAUSE_LOST;
     cause->culprit = rank;
-    memcpy(cause->lost, team->process[rank]->uuid, sizeof cause->lost);
+    memcpy(cause->lost, team_row(team, rank)->uuid, sizeof cause->lost);
     write_text(team, cause, "lost rank %d: %s", rank, why);
 }
 
 static void blame_gone_before(const struct team *team, int rank, int peer, struct wire_abort *cause)
 {
     char why[100];
-    snprintf(why, sizeof why, "process %u is gone, and rank %d has left after that", team->process[rank]->pid, peer);
+    snprintf(why, sizeof why, "process %u is gone, and rank %d has left after that", team_row(team, rank)->pid, peer);
     blame_gone(team, rank, why, cause);
 }
 
@@ -96,7 +96,7 @@ static int reported_dead(const struct team *team, const uint8_t *from)
  * tells it from the first process that was lost. */
 static bool knew(const struct team *team, int rank)
 {
-    return (team->shared && shared_knew(team, rank)) || reported_dead(team, team->process[rank]->uuid) >= 0;
+    return (team->shared && shared_knew(team, rank)) || reported_dead(team, team_row(team, rank)->uuid) >= 0;
 }
 
 static int seen_dead(const struct team *team)
@@ -110,7 +110,7 @@ static int seen_dead(const struct team *team)
 /* The rank because of which `peer` left, as far as is known; -1: none. */
 static int first_dead(const struct team *team, int peer)
 {
-    int dead = peer >= 0 ? reported_dead(team, team->process[peer]->uuid) : -1;
+    int dead = peer >= 0 ? reported_dead(team, team_row(team, peer)->uuid) : -1;
     bool left = peer < 0 || atomic_load(&team->gone[peer]) != WIRE_CAUSE_LOST;
     if (dead < 0 && left)
         dead = seen_dead(team);
@@ -145,7 +145,7 @@ static void failure_tell(struct team *team, bool first)
 
 void team_is_gone(struct team *team, int rank, enum wire_cause how)
 {
-    uint32_t pid = team->process[rank]->pid;
+    uint32_t pid = team_row(team, rank)->pid;
     if (atomic_exchange(&team->gone[rank], how) == WIRE_CAUSE_LOST || how != WIRE_CAUSE_LOST || team->untold)
         return;
     events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_LOST, .rank = rank, .lane = -1, .process = pid},
@@ -156,7 +156,7 @@ static void parts_fail(struct team *whole);
 
 static uint32_t failure_process(const struct team *team, int rank)
 {
-    return rank >= 0 && rank < team->nranks ? team->process[rank]->pid : 0;
+    return rank >= 0 && rank < team->nranks ? team_row(team, rank)->pid : 0;
 }
 
 /* tells: false where a rank of this process has told the peers. */
@@ -232,7 +232,7 @@ struct wire_abort team_cause(const struct team *team, tutti_result_t result, int
 {
     struct wire_abort cause = {.culprit = culprit, .result = (int32_t)result, .cause = WIRE_CAUSE_ERROR};
     write_text(team, &cause, "%s", sentence);
-    memcpy(cause.from, team->process[team->rank]->uuid, sizeof cause.from);
+    memcpy(cause.from, team_row(team, team->rank)->uuid, sizeof cause.from);
     return cause;
 }
 
@@ -262,7 +262,7 @@ struct wire_abort team_blame(const struct team *team, int peer, const char *why)
         blame_gone_before(team, dead, peer, &cause);
     else
         blame_gone(team, peer, why, &cause);
-    memcpy(cause.from, team->process[team->rank]->uuid, sizeof cause.from);
+    memcpy(cause.from, team_row(team, team->rank)->uuid, sizeof cause.from);
     return cause;
 }
 
@@ -309,7 +309,7 @@ tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
     if (team->whole)
         return part_hears(team, news);
     struct wire_abort cause = *news;
-    bool own = wire_same_process(news->from, team->process[team->rank]->uuid);
+    bool own = wire_same_process(news->from, team_row(team, team->rank)->uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
     cause.result = (int32_t)heard(news);
@@ -400,7 +400,7 @@ struct wire_abort team_news(const struct team *team)
 {
     struct wire_abort news = team->cause;
     news.finished = atomic_load(&team->limit);
-    memcpy(news.from, team->process[team->rank]->uuid, sizeof news.from);
+    memcpy(news.from, team_row(team, team->rank)->uuid, sizeof news.from);
     return news;
 }
 

@@ -103,7 +103,7 @@ void memos_heard(void *context, struct link *link, const struct wire_tag *tag, c
         if (memo->kind == WIRE_MEMO_COME || over_there(engine, tag->comm, memo, &answer))
             link_memo(link, &back, &answer);
     } else if (tag->from < (uint32_t)team->nranks &&
-               wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid)) {
+               wire_same_process(team_row(team, tag->from)->uuid, link_peer(link)->uuid)) {
         team->hear(team->hear_context, (int)tag->from, memo);
     }
 }

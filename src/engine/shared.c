@@ -252,7 +252,7 @@ static void *copy_place(const struct shared_context *c, const struct action *act
 static tutti_result_t unreadable(struct shared_context *c, int peer, const void *to, size_t bytes)
 {
     char sentence[TEAM_SENTENCE];
-    uint32_t pid = c->team->process[peer]->pid;
+    uint32_t pid = team_row(c->team, peer)->pid;
     int told = team_told_rank(c->team, peer);
     int error = errno;
     const void *at = error == EFAULT ? reach_unwritable(to, bytes) : NULL;

@@ -69,8 +69,8 @@ static const struct shm_import *view(const struct team *team, struct peer_memory
     if (*held)
         return (*held)->id == region ? *held : NULL;
     struct region_pair who;
-    memcpy(who.owner, team->process[rank]->uuid, sizeof who.owner);
-    memcpy(who.mapper, team->process[team->rank]->uuid, sizeof who.mapper);
+    memcpy(who.owner, team_row(team, rank)->uuid, sizeof who.owner);
+    memcpy(who.mapper, team_row(team, team->rank)->uuid, sizeof who.mapper);
     *held = import_hold(&who, region);
     if (*held)
         memory->viewed[memory->views_held++] = rank;

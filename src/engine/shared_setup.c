@@ -119,8 +119,8 @@ static bool attachable(struct shared *d, const void *buffer, size_t bytes)
 static bool mapped_by_reader(const struct team *team, int rank, uint32_t region)
 {
     struct region_pair who;
-    memcpy(who.owner, team->process[team->rank]->uuid, sizeof who.owner);
-    memcpy(who.mapper, team->process[rank]->uuid, sizeof who.mapper);
+    memcpy(who.owner, team_row(team, team->rank)->uuid, sizeof who.owner);
+    memcpy(who.mapper, team_row(team, rank)->uuid, sizeof who.mapper);
     return team_is_here(team, rank) || region_is_mapped(region, &who);
 }
 

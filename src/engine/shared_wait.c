@@ -37,7 +37,7 @@ tutti_result_t shared_blocked(struct shared_context *c, int peer, shared_ready_f
     if (ready(c, peer))
         return TUTTI_SUCCESS;
     char why[160];
-    snprintf(why, sizeof why, "process %u is gone; it did not reach %s, operation %u", c->team->process[peer]->pid,
+    snprintf(why, sizeof why, "process %u is gone; it did not reach %s, operation %u", team_row(c->team, peer)->pid,
              schedule_coll_name(c->op->call.coll), c->op->seq);
     return team_lose(c->team, peer, why);
 }

@@ -52,9 +52,9 @@ struct team {
     bool untold;                 /* another team has written this one's failure to the log */
     _Atomic bool crowded;        /* more ranks than processors here: yield, do not spin */
     const struct roster *roster; /* what members have said, maybe among others: a child has its parent's */
-    const struct roster_row **process; /* by rank: rows of that */
-    struct link **link;                /* by rank, NULL until used */
-    _Atomic uint8_t *gone;             /* by rank: enum wire_cause of how its process left; 0: it has not */
+    int32_t *row;                /* by rank: number of its row there; NULL: ranks are rows */
+    struct link **link;          /* by rank, NULL until used */
+    _Atomic uint8_t *gone;       /* by rank: enum wire_cause of how its process left; 0: it has not */
     const struct choice_table *choices;
     enum choice_class class;
     struct levels *levels; /* which ranks are near one another */
@@ -127,6 +127,12 @@ struct team {
     struct list parts;                  /* those of this one, */
     struct list part;                   /* where a part is */
 };
+
+/* What a rank has said. */
+static inline const struct roster_row *team_row(const struct team *team, int rank)
+{
+    return roster_row(team->roster, team->row, rank);
+}
 
 /* A thread that came by stream_visit() leaves. */
 static inline void team_leave(struct team *team)
@@ -205,7 +211,7 @@ static inline int team_told_rank(const struct team *team, int rank)
 /* Does the rank live in this process? */
 static inline bool team_is_here(const struct team *team, int rank)
 {
-    return team->one_process || wire_same_process(team->process[rank]->uuid, team->process[team->rank]->uuid);
+    return team->one_process || wire_same_process(team_row(team, rank)->uuid, team_row(team, team->rank)->uuid);
 }
 /* Bytes of the whole vector of a call: what algorithms are chosen by. */
 static inline size_t team_vector_bytes(const struct team *team, const struct call *call)

@@ -21,15 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int team_crowd(const struct roster *roster, const struct roster_row *const *rows, int nranks, int rank, long online)
+int team_crowd(const struct roster *roster, const int32_t *row, int nranks, int rank, long online)
 {
     struct roster_cursor cursor = {.roster = roster};
-    const struct wire_process own = roster_read(&cursor, rows[rank])->process;
+    const struct wire_process own = roster_read(&cursor, roster_row(roster, row, rank))->process;
     long local = 0, beside = 0;
     for (int i = 0; i < nranks; i++) {
-        if (rows[i]->host != own.host)
+        const struct roster_row *its = roster_row(roster, row, i);
+        if (its->host != own.host)
             continue;
-        const struct wire_process *process = &roster_read(&cursor, rows[i])->process;
+        const struct wire_process *process = &roster_read(&cursor, its)->process;
         local++;
         beside += process->processors == own.processors && process->processor_set == own.processor_set;
     }
@@ -39,16 +40,16 @@ int team_crowd(const struct roster *roster, const struct roster_row *const *rows
 
 static void count_local(struct team *team)
 {
-    uint64_t host = team->process[team->rank]->host;
+    uint64_t host = team_row(team, team->rank)->host;
     team->one_process = true;
     for (int rank = 0; rank < team->nranks; rank++) {
-        team->one_process &= wire_same_process(team->process[rank]->uuid, team->process[team->rank]->uuid);
-        if (team->process[rank]->host != host)
+        team->one_process &= wire_same_process(team_row(team, rank)->uuid, team_row(team, team->rank)->uuid);
+        if (team_row(team, rank)->host != host)
             continue;
         team->local_rank += rank < team->rank;
         team->local_ranks++;
     }
-    int crowd = team_crowd(team->roster, team->process, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
+    int crowd = team_crowd(team->roster, team->row, team->nranks, team->rank, sysconf(_SC_NPROCESSORS_ONLN));
     team->crowded = crowd > 100;
     lock_take(&team->engine->lock);
     if (team->crowded)
@@ -69,8 +70,7 @@ static uint64_t team_level_key(const struct roster_entry *entry, int level)
     return entry->process.place[level - TEAM_LEVEL_PLACES];
 }
 
-tutti_result_t team_levels(const struct roster *roster, const struct roster_row *const *rows, int nranks,
-                           struct levels **out)
+tutti_result_t team_levels(const struct roster *roster, const int32_t *row, int nranks, struct levels **out)
 {
     struct roster_cursor cursor = {.roster = roster};
     uint64_t *keys = malloc((size_t)nranks * TEAM_LEVELS * sizeof *keys);
@@ -80,7 +80,7 @@ tutti_result_t team_levels(const struct roster *roster, const struct roster_row 
     for (int level = 0; level < TEAM_LEVELS; level++)
         of.key[level] = keys + (size_t)level * (size_t)nranks;
     for (int rank = 0; rank < nranks; rank++) {
-        const struct roster_entry *entry = roster_read(&cursor, rows[rank]);
+        const struct roster_entry *entry = roster_read(&cursor, roster_row(roster, row, rank));
         for (int level = 0; level < TEAM_LEVELS; level++)
             keys[(size_t)level * (size_t)nranks + (size_t)rank] = team_level_key(entry, level);
     }
@@ -95,21 +95,36 @@ static void team_open_source(const void *context, int rank, struct roster_entry 
     *out = (struct roster_entry){.process = processes[rank]};
 }
 
+/* Ranks of a duplicate are rows, as those of the whole job are. */
+static tutti_result_t team_open_rows(struct team *team, const struct team_members *from)
+{
+    int32_t *row = malloc((size_t)team->nranks * sizeof *row);
+    bool alike = true;
+    if (!row)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
+    for (int rank = 0; rank < team->nranks; rank++) {
+        row[rank] = (int32_t)(team_row(from->of, from->rank[rank]) - team->roster->row);
+        alike &= row[rank] == rank;
+    }
+    if (alike)
+        free(row);
+    else
+        team->row = row;
+    return TUTTI_SUCCESS;
+}
+
 static tutti_result_t team_open_members(struct team *team, const struct team_members *from)
 {
     const struct roster *given = from->of ? from->of->roster : from->roster;
     team->roster = given ? roster_again(given) : roster_make(team->nranks, team_open_source, from->processes);
     if (!team->roster)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
-    for (int rank = 0; rank < team->nranks; rank++)
-        team->process[rank] = from->of ? from->of->process[from->rank[rank]] : &team->roster->row[rank];
-    return TUTTI_SUCCESS;
+    return from->of ? team_open_rows(team, from) : TUTTI_SUCCESS;
 }
 
 static tutti_result_t team_open_allocate(struct team *team, const struct team_config *config)
 {
     size_t n = (size_t)team->nranks;
-    team->process = calloc(n, sizeof *team->process);
     team->link = memory_zeros(n * sizeof *team->link);
     team->gone = memory_zeros(n * sizeof *team->gone);
     team->sent = memory_zeros(n * sizeof *team->sent);
@@ -120,8 +135,8 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     team->calls.received = calloc(n, sizeof *team->calls.received);
     team->calls.signalled = calloc(n, sizeof *team->calls.signalled);
     team->calls.looks = -1;
-    if (!team->process || !team->link || !team->gone || !team->sent || !team->received || !team->signalled ||
-        !team->calls.sent || !team->calls.received || !team->calls.signalled)
+    if (!team->link || !team->gone || !team->sent || !team->received || !team->signalled || !team->calls.sent ||
+        !team->calls.received || !team->calls.signalled)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     if (team->whole && !(team->in_whole = malloc(n * sizeof *team->in_whole)))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a part of %d ranks", team->nranks);
@@ -146,7 +161,7 @@ static void team_open_release(struct team *team)
     free(team->in_whole);
     free(team->levels);
     roster_release(team->roster);
-    free(team->process);
+    free(team->row);
     memory_free_zeros(team->link, n * sizeof *team->link);
     memory_free_zeros((void *)team->gone, n * sizeof *team->gone);
     memory_free_zeros(team->sent, n * sizeof *team->sent);
@@ -165,7 +180,7 @@ static enum choice_class class_of(struct team *team)
         const struct transport_ops *ops =
             team_is_here(team, rank)
                 ? NULL
-                : link_domain_reach(team->engine->links, &roster_read(&cursor, team->process[rank])->process);
+                : link_domain_reach(team->engine->links, &roster_read(&cursor, team_row(team, rank))->process);
         if (ops && !(ops->caps & TRANSPORT_SAME_HOST))
             return CHOICE_TCP;
     }
@@ -228,7 +243,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
     tutti_result_t result = team_open_allocate(team, config);
     if (result == TUTTI_SUCCESS) {
         count_local(team);
-        result = team_levels(team->roster, team->process, team->nranks, &team->levels);
+        result = team_levels(team->roster, team->row, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
         if (!team->whole) /* a part takes no place in the black box */
@@ -248,7 +263,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = sizeof *team->process + sizeof *team->link + sizeof *team->gone +
+    size_t a_rank = (team->row ? sizeof *team->row : 0) + sizeof *team->link + sizeof *team->gone +
                     2 * (sizeof *team->sent + sizeof *team->received + sizeof *team->signalled);
     return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank +
            roster_share(team->roster) + team->levels->bytes + shared_memory(team) + windows_memory(team);

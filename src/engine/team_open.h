@@ -8,12 +8,11 @@
 /* Ranks for each processor where `rank` may run, in percent: of the machine, which has `online` of them, or of those
  * that its launcher or container has left it, whichever is more. Above 100 they must take turns. Sets of processors
  * that overlap in part are taken for apart. */
-int team_crowd(const struct roster *roster, const struct roster_row *const *rows, int nranks, int rank, long online);
+int team_crowd(const struct roster *roster, const int32_t *row, int nranks, int rank, long online);
 /* The levels of `near` in a team, nearest first: GPUs that NVLink joins, hosts, and what TUTTI_PLACE tells. */
 enum { TEAM_LEVEL_ISLAND, TEAM_LEVEL_HOST, TEAM_LEVEL_PLACES, TEAM_LEVELS = TEAM_LEVEL_PLACES + WIRE_PLACES };
-/* Of `nranks` ranks that are rows of the roster. */
-tutti_result_t team_levels(const struct roster *roster, const struct roster_row *const *rows, int nranks,
-                           struct levels **out);
+/* Of `nranks` ranks. row: by rank, numbers of rows of the roster; NULL: ranks are rows. */
+tutti_result_t team_levels(const struct roster *roster, const int32_t *row, int nranks, struct levels **out);
 /* The ranks: one of these is given. */
 struct team_members {
     const struct roster *roster;          /* by rank; the team holds it, too */

@@ -35,10 +35,10 @@ void team_give_up(struct team *team, int rank, uint64_t waited, const char *what
     snprintf(sentence, sizeof sentence,
              "rank %d (process %u) has given no sign of life for %.1f s, in which %s waited for it "
              "(TUTTI_TIMEOUT, config.timeout_ms)",
-             team_told_rank(team, rank), team->process[rank]->pid, (double)waited / NS_PER_S, what);
+             team_told_rank(team, rank), team_row(team, rank)->pid, (double)waited / NS_PER_S, what);
     const struct trace_about about = {.lane = -1,
                                       .peer_rank = team_told_rank(team, rank),
-                                      .peer_pid = team->process[rank]->pid,
+                                      .peer_pid = team_row(team, rank)->pid,
                                       .comm = team->id,
                                       .value1 = waited / NS_PER_MS};
     trace_event(team->engine->trace, WIRE_EVENT_TIMEOUT, &about);
@@ -60,7 +60,7 @@ static void engine_watch_is_late(struct team *team, const struct op *op, uint64_
         sentence, sizeof sentence,
         "rank %d (process %u) is late: after %.1f s of waiting for it in %s, operation %u, the time of the step is "
         "over",
-        team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
+        team_told_rank(team, op->waiting), team_row(team, op->waiting)->pid,
         (double)(now - team->watch.since) / NS_PER_S, blackbox_collective_name(op->wire_kind), op->seq);
     team_fail(team, TUTTI_REMOTE_ERROR, op->waiting, sentence);
 }
@@ -75,7 +75,7 @@ static void warn(struct team *team, const struct op *op, uint64_t now)
     log_warn("rank %d has waited %.0f s for rank %d (process %u, alive) in %s, operation %u; tutti trace shows what "
              "each rank is in",
              team_told_rank(team, team->rank), (double)(now - watch->since) / NS_PER_S,
-             team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
+             team_told_rank(team, op->waiting), team_row(team, op->waiting)->pid,
              blackbox_collective_name(op->wire_kind), op->seq);
 }
 
@@ -89,10 +89,10 @@ static void tell_of_wait(struct team *team, const struct op *op, uint64_t now)
     events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_WAITING,
                                  .rank = team_told_rank(team, op->waiting),
                                  .lane = -1,
-                                 .process = team->process[op->waiting]->pid},
+                                 .process = team_row(team, op->waiting)->pid},
                 "rank %d has waited %.1f s for rank %d (process %u, alive) in %s, operation %u",
                 team_told_rank(team, team->rank), (double)(now - watch->since) / NS_PER_S,
-                team_told_rank(team, op->waiting), team->process[op->waiting]->pid,
+                team_told_rank(team, op->waiting), team_row(team, op->waiting)->pid,
                 blackbox_collective_name(op->wire_kind), op->seq);
 }
 

@@ -39,7 +39,7 @@ static void window_learn(struct tutti_window *window, const struct window_told *
     const struct team *team = window->team;
     for (int rank = 0; rank < team->nranks; rank++) {
         bool here = windows_are_host(team) ? team_is_here(team, rank) : rank == team->rank;
-        bool same_host = team->process[rank]->host == team->process[team->rank]->host;
+        bool same_host = team_row(team, rank)->host == team_row(team, team->rank)->host;
         window->peer[rank] = (struct window_peer){.size = told[rank].size,
                                                   .address = here ? (char *)(uintptr_t)told[rank].address : NULL,
                                                   .region = same_host ? told[rank].region : 0,
@@ -126,8 +126,8 @@ static void window_map(struct team *team, struct window_peer *peer, int rank)
     struct region_pair who;
     struct link *link;
     uint64_t deadline = clock_deadline_ms(MAP_MS);
-    memcpy(who.owner, team->process[rank]->uuid, sizeof who.owner);
-    memcpy(who.mapper, team->process[team->rank]->uuid, sizeof who.mapper);
+    memcpy(who.owner, team_row(team, rank)->uuid, sizeof who.owner);
+    memcpy(who.mapper, team_row(team, team->rank)->uuid, sizeof who.mapper);
     lock_take(&team->engine->lock);
     tutti_result_t result = team_link(team, rank, &link);
     lock_release(&team->engine->lock);

@@ -496,7 +496,7 @@ void windows_heard(void *context, struct link *link, const struct wire_tag *tag,
     {
         struct team *team = list_entry(node, struct team, node);
         if (team->id != tag->comm || (uint32_t)team->rank != tag->to || tag->from >= (uint32_t)team->nranks ||
-            !wire_same_process(team->process[tag->from]->uuid, link_peer(link)->uuid))
+            !wire_same_process(team_row(team, tag->from)->uuid, link_peer(link)->uuid))
             continue;
         windows_hear(team, (int)tag->from, &what, (const char *)body + sizeof what, length - sizeof what);
         return;

@@ -51,6 +51,12 @@ struct roster_cursor {
 /* Valid until the next call. */
 const struct roster_entry *roster_read(struct roster_cursor *cursor, const struct roster_row *row);
 
+/* The row of one of some ranks. numbers: by rank, of rows; NULL: ranks are rows. */
+static inline const struct roster_row *roster_row(const struct roster *roster, const int32_t *numbers, int rank)
+{
+    return &roster->row[numbers ? numbers[rank] : rank];
+}
+
 static inline uint64_t roster_session(const struct roster_row *a, const struct roster_row *b)
 {
     struct wire_process left = {.losses = a->losses}, right = {.losses = b->losses};

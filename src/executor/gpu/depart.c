@@ -58,7 +58,7 @@ static void depart_describe(const struct gpu *gpu, struct departure who, char *o
     int culprit = team_told_rank(gpu->base.team, who.culprit);
     if (who.cause == MAILBOX_LOST)
         snprintf(out, size, "lost rank %d: process %u, which owned a GPU of this communicator, is gone", culprit,
-                 gpu->base.team->process[who.culprit]->pid);
+                 team_row(gpu->base.team, who.culprit)->pid);
     else if (who.cause == MAILBOX_ABORTED)
         snprintf(out, size, "the communicator was aborted by rank %d", culprit);
     else

@@ -284,7 +284,7 @@ static void introduce(const struct gpu *gpu, const struct executor_config *confi
                             .wants_host = param_int(PARAM_P2P_DISABLE) != 0 || p2p_level() == P2P_LOC,
                             .blocks = (uint32_t)config->blocks,
                             .policy = config->policy == TUTTI_POLICY_ZERO ? TUTTI_POLICY_ZERO : TUTTI_POLICY_DEFAULT};
-    memcpy(mine->facts.process, gpu->base.team->process[gpu->rank]->uuid, sizeof mine->facts.process);
+    memcpy(mine->facts.process, team_row(gpu->base.team, gpu->rank)->uuid, sizeof mine->facts.process);
 }
 
 /* Asks which ranks there are, and then which GPUs each of them reaches. */

@@ -97,7 +97,7 @@ static tutti_result_t say_unsettled(const struct gpu *gpu, int rank, const struc
                      "ended it %d s after it was given up here; it may still store to memory of this rank, %llu bytes "
                      "from %#llx on: neither use nor free that before that process has ended",
                      team_told_rank(gpu->base.team, gpu->rank), team_told_rank(gpu->base.team, rank),
-                     gpu->base.team->process[rank]->pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
+                     team_row(gpu->base.team, rank)->pid, SETTLE_MS / 1000, (unsigned long long)memory->bytes,
                      (unsigned long long)memory->begin);
 }
 

@@ -14,7 +14,7 @@ struct share share_of(const struct team *team, int blocks)
 {
     cpu_set_t set;
     int count = affinity_count(&set);
-    return (struct share){.host = team->process[team->rank]->host,
+    return (struct share){.host = team_row(team, team->rank)->host,
                           .set = hash_bytes(0, &set, sizeof set),
                           .processors = count ? (uint32_t)count : 1,
                           .wish = (uint32_t)param_int(PARAM_STAGE_THREADS),

@@ -199,7 +199,7 @@ bool staged_windows_by_processes(const struct team *team)
     bool apart = true;
     for (int rank = 0; rank < team->nranks && apart; rank++)
         for (int other = rank + 1; other < team->nranks && apart; other++)
-            apart = !wire_same_process(team->process[rank]->uuid, team->process[other]->uuid);
+            apart = !wire_same_process(team_row(team, rank)->uuid, team_row(team, other)->uuid);
     return apart;
 }
 
