@@ -263,7 +263,10 @@ typedef enum tutti_event_kind {
     TUTTI_EVENT_LANE_BACK = 4, /* it works again */
     TUTTI_EVENT_WAITING = 5,   /* an operation on host memory, or between hosts, has waited for TUTTI_EVENT_WAIT, and
                                   again for twice that time, for a rank that lives */
-    TUTTI_EVENT_KIND_COUNT = 6
+    TUTTI_EVENT_VERDICT = 6,   /* tutti master has found what a hang or slowness of the job comes from, and tutti agent
+                                  tells it on this host; rank: of the largest communicator of the process to blame */
+    TUTTI_EVENT_VERDICT_OVER = 7, /* the master finds it no longer */
+    TUTTI_EVENT_KIND_COUNT = 8
 } tutti_event_kind_t;
 
 typedef struct tutti_event {
@@ -277,8 +280,8 @@ typedef struct tutti_event {
     char text[512];   /* one sentence for people */
 } tutti_event_t;
 
-/* *events: hears what happens from now on. *descriptor: readable (poll, epoll, select) while events wait to be taken;
- * it is not to be read or closed, and ends with *events. Several may be open. A forked child has none. */
+/* *events: hears what happens from now on. *descriptor: readable (poll, epoll, select) while events wait, and at times
+ * while none does; not to be read or closed; ends with *events. Several may be open. A forked child has none. */
 TUTTI_API tutti_result_t tutti_events_open(tutti_events_t *events, int *descriptor);
 /* Takes the oldest event; never waits. TUTTI_IN_PROGRESS: there is none. Any thread. */
 TUTTI_API tutti_result_t tutti_events_next(tutti_events_t events, tutti_event_t *event);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ struct tutti_events {
     struct list node;
     uint32_t generation; /* of the process that opened it */
     int fd;              /* readable while there are events */
+    int descriptor;      /* readable while this one is, or what else may tell of events */
     unsigned first, count;
     uint32_t missed;
     tutti_event_t event[MOST_EVENTS];
@@ -86,22 +88,41 @@ void events_tell(const tutti_event_t *about, const char *format, ...)
 
 /* ---- Listening ---- */
 
-tutti_result_t events_open(struct tutti_events **out, int *descriptor)
+static void events_free(struct tutti_events *events)
+{
+    if (events->fd >= 0)
+        close(events->fd);
+    if (events->descriptor >= 0)
+        close(events->descriptor);
+    free(events);
+}
+
+static bool events_make(struct tutti_events *events, int also)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    events->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    events->descriptor = events->fd < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    return events->descriptor >= 0 && epoll_ctl(events->descriptor, EPOLL_CTL_ADD, events->fd, &readable) == 0 &&
+           (also < 0 || epoll_ctl(events->descriptor, EPOLL_CTL_ADD, also, &readable) == 0);
+}
+
+tutti_result_t events_open(struct tutti_events **out, int also, int *descriptor)
 {
     struct tutti_events *events = calloc(1, sizeof *events);
     if (!events)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a queue of events");
     events->generation = fork_generation;
-    events->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (events->fd < 0) {
-        free(events);
-        return error_set(TUTTI_SYSTEM_ERROR, "cannot make a descriptor for events: %s", strerror(errno));
+    if (!events_make(events, also)) {
+        tutti_result_t result =
+            error_set(TUTTI_SYSTEM_ERROR, "cannot make a descriptor for events: %s", strerror(errno));
+        events_free(events);
+        return result;
     }
     pthread_mutex_lock(&lock);
     list_push(&listeners, &events->node);
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&listening, 1);
-    *descriptor = events->fd;
+    *descriptor = events->descriptor;
     *out = events;
     return TUTTI_SUCCESS;
 }
@@ -138,14 +159,15 @@ tutti_result_t events_next(struct tutti_events *events, tutti_event_t *event)
     return found ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;
 }
 
-void events_close(struct tutti_events *events)
+bool events_close(struct tutti_events *events)
 {
-    if (events->generation == fork_generation) {
+    bool ours = events->generation == fork_generation;
+    if (ours) {
         pthread_mutex_lock(&lock);
         list_remove(&events->node);
         pthread_mutex_unlock(&lock);
         atomic_fetch_sub(&listening, 1);
     }
-    close(events->fd);
-    free(events);
+    events_free(events);
+    return ours;
 }

@@ -14,9 +14,11 @@ bool events_wanted(void);
  * here. Any thread, under any lock. */
 void events_tell(const tutti_event_t *about, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The public calls, with arguments that have been checked. */
-tutti_result_t events_open(struct tutti_events **out, int *descriptor);
+/* The public calls, with arguments that have been checked. also: a descriptor that is readable when more may be told;
+ * -1: none. */
+tutti_result_t events_open(struct tutti_events **out, int also, int *descriptor);
 tutti_result_t events_next(struct tutti_events *events, tutti_event_t *event);
-void events_close(struct tutti_events *events);
+/* False: it was the parent's, which this process was forked from. */
+bool events_close(struct tutti_events *events);
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define MOST_SOCKETS (1 << 20) /* by descriptor; pages of the table that are not used take no memory */
-#define MOST_RESETS  16
+#define MOST_RESETS  32
 
 uint32_t fork_generation;
 

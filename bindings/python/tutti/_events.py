@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import select
+import time
 from collections.abc import Iterator
 from ctypes import byref, c_int, c_void_p
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from dataclasses import dataclass
 from ._errors import InvalidUsage, Result
 from ._native import EventStruct, call, calls, check
 
-KINDS = {1: "lost", 2: "failed", 3: "lane_down", 4: "lane_back", 5: "waiting"}
+KINDS = {1: "lost", 2: "failed", 3: "lane_down", 4: "lane_back", 5: "waiting", 6: "verdict",
+         7: "verdict_over"}
 
 
 @dataclass(frozen=True)
 class Event:
     """kind: "lost" (a rank's process is gone), "failed" (a communicator), "lane_down", "lane_back", "waiting" (for a
-    rank that lives, for TUTTI_EVENT_WAIT and longer), or a number that this version does not know. rank and lane: -1
+    rank that lives, for TUTTI_EVENT_WAIT and longer), "verdict" (tutti master has found what the job suffers from, and
+    tutti agent runs on this host), "verdict_over", or a number that this version does not know. rank and lane: -1
     where there is none. process: the peer's process id, or 0. time: as of time.time(). missed: events before this one
     that found no room. text: a sentence."""
 
@@ -73,11 +76,13 @@ class Events:
         """The oldest event; None: none came within `timeout` seconds (None: without limit)."""
         event = EventStruct(size=ctypes.sizeof(EventStruct))
         handle = self._open()
-        if timeout != 0:
-            poll = select.poll()
-            poll.register(self._descriptor, select.POLLIN)
-            poll.poll(None if timeout is None else timeout * 1000)
+        until = None if timeout is None else time.monotonic() + timeout
         result = calls["events_next"](handle, byref(event))
+        while result == Result.IN_PROGRESS and (left := 1.0 if until is None else until - time.monotonic()) > 0:
+            poll = select.poll()  # what it tells of may turn out to be no event
+            poll.register(self._descriptor, select.POLLIN)
+            poll.poll(None if until is None else left * 1000)
+            result = calls["events_next"](handle, byref(event))
         if result == Result.IN_PROGRESS:
             return None
         check(result)
