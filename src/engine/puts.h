@@ -19,6 +19,12 @@ struct window_item {
     uint32_t signal; /* of a put or signal, that is raised behind it; of a wait. WIRE_NO_SIGNAL: none */
 };
 
+/* Are there bytes to move? */
+static inline bool puts_moves(const struct window_item *item)
+{
+    return (item->call == WINDOW_PUT || item->call == WINDOW_GET) && item->length;
+}
+
 /* As which they stand in the black box. */
 enum wire_collective puts_kind(const struct window_item *items, int count);
 

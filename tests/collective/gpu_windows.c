@@ -2,8 +2,10 @@
 /*
  * `tutti run -n N -- gpu_windows [check|capture|dies|measure]`, N processes with a GPU each, TUTTI_TEST_GPU=1: windows
  * of device memory, on the stand-in driver and on real GPUs alike. check: contents and counts, on two streams. capture:
- * calls are refused in a graph, and others go on. dies: a process ends that another waits for. measure: prints the time
- * of a put with a signal from rank 0 to rank 1 and back, and how fast puts and gets are.
+ * the same in CUDA graphs, that are replayed among calls; and what is refused. dies: a process ends that another waits
+ * for. hosts: in graphs, 4 ranks of two hosts. dies captured: a graph waits. measure: prints the time of a put with a
+ * signal from rank 0 to rank 1 and back, and how fast puts and gets are. late: a rank gives up, to which another one
+ * replays puts.
  */
 #include "gpu_rank.h"
 
@@ -19,7 +21,7 @@
 
 static const struct cuda_driver *cu;
 static tutti_comm_t comm;
-static int rank, ranks;
+static int rank, ranks, next, last; /* next: is put to; last: puts here */
 static tutti_window_t window;
 static unsigned char *memory, *local; /* on the GPU: ranks * PART bytes, PART bytes */
 static unsigned char *host;           /* of PART bytes */
@@ -88,7 +90,6 @@ static const size_t lengths[] = {1, 8, 513, 4096, 65537, 300001, PART};
 /* What is read comes behind the wait in its stream: the host waits for nothing before. */
 static void check_ring(void)
 {
-    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
     for (int round = 0; round < LENGTHS; round++) {
         fill(round, lengths[round]);
         put(0, lengths[round], next, round % TUTTI_SIGNALS, round % 2);
@@ -101,7 +102,6 @@ static void check_ring(void)
 /* Many puts and one signal; many signals and one wait for all. */
 static void check_counts(void)
 {
-    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
     unsigned pieces = 64;
     fill(20, PART);
     for (unsigned i = 0; i < pieces; i++)
@@ -132,7 +132,6 @@ static void check_gets(void)
 /* By the mapped address; in a group, beside a collective. */
 static void check_addresses(void)
 {
-    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
     void *theirs;
     size_t bytes;
     OK(tutti_window_address(comm, window, next, &theirs, &bytes));
@@ -157,17 +156,148 @@ static void check(void)
     check_addresses();
 }
 
-/* ---- What cannot be ---- */
+/* ---- In graphs ---- */
 
-static void check_capture(void)
+#define LONG ((size_t)100001) /* by several blocks of a kernel */
+
+static void begin(void)
+{
+    DONE(cu->StreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+}
+
+static CUgraphExec end(void)
 {
     CUgraph graph = NULL;
-    const tutti_signal_wait_t wait = {rank, 0, 1};
+    CUgraphExec exec = NULL;
+    DONE(cu->StreamEndCapture(streams[1], &graph));
+    DONE(cu->GraphInstantiate(&exec, graph, 0));
+    DONE(cu->GraphDestroy(graph));
+    return exec;
+}
+
+static void look_at_round(int round, size_t bytes, const char *what)
+{
+    look(memory + (size_t)last * PART, last, round, bytes, what);
+    meet();
+}
+
+/* A put with a signal to the next rank, and the wait for the one from the last. */
+static void pass_on(size_t bytes, int signal, int stream)
+{
+    put(0, bytes, next, signal, stream);
+    await(last, signal, 1, stream);
+}
+
+/* Rank 0 replays what the others call, before any of these captures something. */
+static void check_replay_of_one(size_t bytes)
+{
+    CUgraphExec exec = NULL;
+    if (rank == 0) {
+        begin();
+        pass_on(bytes, 2, 1);
+        exec = end();
+    }
+    for (int round = 50; round < 52; round++) {
+        fill(round, bytes);
+        if (rank == 0)
+            DONE(cu->GraphLaunch(exec, streams[0]));
+        else
+            pass_on(bytes, 2, 0);
+        look_at_round(round, bytes, "what one rank replays and others call");
+    }
+    if (rank == 0)
+        DONE(cu->GraphExecDestroy(exec));
+}
+
+/* What all replay, with calls of the same signals in between: each wait has had what was raised for it, and no more. */
+static void check_replay_of_all(size_t bytes)
+{
+    begin();
+    pass_on(bytes, 2, 1);
+    CUgraphExec exec = end();
+    for (int round = 60; round < 66; round++) {
+        fill(round, bytes);
+        if (round % 3)
+            DONE(cu->GraphLaunch(exec, streams[0]));
+        else
+            pass_on(bytes, 2, 0);
+        look_at_round(round, bytes, "replays among calls");
+    }
+    DONE(cu->GraphExecDestroy(exec));
+    begin(); /* the signals of several, two of which go to this rank itself */
+    OK(tutti_group_start());
+    await(rank, 5, 2, 1);
+    await(last, 6, 1, 1);
+    OK(tutti_signal(rank, 5, comm, on(1)));
+    OK(tutti_signal(rank, 5, comm, on(1)));
+    OK(tutti_signal(next, 6, comm, on(1)));
+    OK(tutti_allreduce(local, local, 16, TUTTI_UINT8, TUTTI_MAX, comm, on(1)));
+    OK(tutti_group_end());
+    exec = end();
+    for (int times = 0; times < 10; times++)
+        DONE(cu->GraphLaunch(exec, streams[times % 2]));
+    OK(tutti_comm_synchronize(comm));
+    meet();
+    DONE(cu->GraphExecDestroy(exec));
+}
+
+/* A replay reads what lies in windows then. */
+static void check_replay_of_get(void)
+{
+    begin();
+    OK(tutti_get(local, LONG, TUTTI_UINT8, next, window, (size_t)last * PART, comm, on(1)));
+    OK(tutti_window_flush(next, window, comm, on(1)));
+    CUgraphExec exec = end();
+    for (int round = 70; round < 72; round++) {
+        fill(round, LONG);
+        copy(memory + (size_t)(next == last ? rank : (rank + ranks - 2) % ranks) * PART, local, LONG);
+        meet();
+        DONE(cu->GraphLaunch(exec, streams[0]));
+        DONE(cu->StreamSynchronize(streams[0]));
+        look(local, next, round, LONG, "a get that is replayed");
+        meet();
+    }
+    DONE(cu->GraphExecDestroy(exec));
+}
+
+/* More calls than a launch has, and a signal behind all. */
+static void check_long_list(void)
+{
+    size_t pieces = 150, each = 512;
+    begin();
+    OK(tutti_group_start());
+    await(last, 7, 1, 1);
+    for (size_t i = 0; i < pieces; i++)
+        put(i * each, each, next, i + 1 == pieces ? 7 : -1, 1);
+    OK(tutti_group_end());
+    CUgraphExec exec = end();
+    for (int round = 80; round < 82; round++) {
+        fill(round, pieces * each);
+        DONE(cu->GraphLaunch(exec, streams[0]));
+        look_at_round(round, pieces * each, "many puts of a graph");
+    }
+    DONE(cu->GraphExecDestroy(exec));
+}
+
+static void check_replays(void)
+{
+    check_replay_of_one(LONG);
+    check_replay_of_one(1000);
+    check_replay_of_all(LONG);
+    check_replay_of_all(777);
+    check_replay_of_get();
+    check_long_list();
+}
+
+/* ---- What cannot be ---- */
+
+static void check_refused(void)
+{
+    CUgraph graph = NULL;
     DONE(cu->StreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    require(tutti_put(local, 8, TUTTI_UINT8, 0, window, 0, comm, on(1)) == TUTTI_INVALID_USAGE &&
-                strstr(tutti_get_last_error(NULL), "captured") && tutti_signal(0, 0, comm, on(1)) != TUTTI_SUCCESS &&
-                tutti_wait_signal(&wait, 1, comm, on(1)) != TUTTI_SUCCESS,
-            "no graph has puts, signals or waits");
+    require(tutti_put(&rank, sizeof rank, TUTTI_UINT8, 0, window, 0, comm, on(1)) == TUTTI_INVALID_USAGE &&
+                strstr(tutti_get_last_error(NULL), "no memory of GPU"),
+            "a graph puts no memory that its GPU does not address");
     DONE(cu->StreamEndCapture(streams[1], &graph));
     DONE(cu->GraphDestroy(graph));
     tutti_window_t none = NULL;
@@ -178,8 +308,14 @@ static void check_capture(void)
     require(tutti_wait_signal(&many, 1, comm, on(0)) == TUTTI_INVALID_ARGUMENT, "nobody waits for 2^31 signals");
 }
 
-static void die(void)
+static void die(bool captured)
 {
+    CUgraphExec exec = NULL;
+    if (captured && rank == 0) {
+        begin();
+        await(1, 0, 1, 1);
+        exec = end();
+    }
     if (rank == 1) {
         OK(tutti_signal(0, 1, comm, on(0)));
         OK(tutti_comm_synchronize(comm));
@@ -190,11 +326,90 @@ static void die(void)
         return;
     await(1, 1, 1, 0); /* was sent */
     OK(tutti_comm_synchronize(comm));
-    await(1, 0, 1, 0);
+    if (captured)
+        DONE(cu->GraphLaunch(exec, streams[0]));
+    else
+        await(1, 0, 1, 0);
     uint64_t began = clock_ns();
+    if (captured)
+        DONE(cu->StreamSynchronize(streams[0])); /* nobody else waits for a replay */
     require(tutti_comm_synchronize(comm) != TUTTI_SUCCESS && strstr(tutti_get_last_error(comm), "rank 1"),
             "a wait for a rank whose process is gone fails, and names the rank");
     fprintf(stderr, "failed after %.0f ms: %s\n", (double)(clock_ns() - began) / NS_PER_MS, tutti_get_last_error(comm));
+}
+
+static void refuse_far(int peer, tutti_result_t result)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", peer);
+    require(result == TUTTI_INVALID_USAGE && strstr(tutti_get_last_error(NULL), "captured") &&
+                strstr(tutti_get_last_error(NULL), name),
+            "no graph has a call on a window of another host");
+}
+
+/* Pairs of one host replay; to other hosts nothing is captured, also not in a group with what could be. */
+static void check_hosts(void)
+{
+    int far = (rank + 2) % ranks;
+    const tutti_signal_wait_t waits[2] = {{next, 0, 1}, {far, 0, 1}};
+    check_replay_of_all(LONG);
+    check_replay_of_get();
+    begin();
+    refuse_far(far, tutti_signal(far, 0, comm, on(1)));
+    refuse_far(far, tutti_put(local, 8, TUTTI_UINT8, far, window, 0, comm, on(1)));
+    refuse_far(far, tutti_wait_signal(waits, 2, comm, on(1)));
+    pass_on(8, 0, 1);
+    CUgraphExec exec = end();
+    fill(90, 8);
+    DONE(cu->GraphLaunch(exec, streams[0]));
+    look_at_round(90, 8, "a graph whose other calls were refused");
+    DONE(cu->GraphExecDestroy(exec));
+    OK(tutti_signal(far, 0, comm, on(0)));
+    OK(tutti_wait_signal(&waits[1], 1, comm, on(0)));
+    OK(tutti_comm_synchronize(comm));
+}
+
+/* ---- Late writes ---- */
+
+/* Rank 1 replays puts to rank 0, which gives up at some moment. */
+static void replay_until_told(tutti_comm_t of, tutti_window_t to)
+{
+    begin();
+    OK(tutti_put_signal(local, PART, TUTTI_UINT8, 0, to, 0, 0, of, on(1)));
+    CUgraphExec exec = end();
+    meet();
+    while (tutti_signal(0, 1, of, on(0)) == TUTTI_SUCCESS) {
+        for (int times = 0; times < 8; times++)
+            DONE(cu->GraphLaunch(exec, streams[0]));
+        DONE(cu->StreamSynchronize(streams[0]));
+    }
+    DONE(cu->GraphExecDestroy(exec));
+}
+
+static void check_late(void)
+{
+    unsigned seed = 5;
+    for (int round = 0; round < 4; round++) {
+        tutti_comm_t of;
+        tutti_window_t to;
+        OK(tutti_comm_duplicate(comm, &of, NULL));
+        OK(tutti_window_register(of, memory, PART, &to));
+        if (rank == 1)
+            replay_until_told(of, to);
+        if (rank == 0) {
+            meet();
+            usleep(20000 + (useconds_t)rand_r(&seed) % 20000);
+        }
+        OK(tutti_comm_abort(of));
+        memset(host, 0xee, PART);
+        copy(memory, host, PART);
+        usleep(20000);
+        copy(host, memory, PART);
+        for (size_t at = 0; at < PART; at++)
+            require(host[at] == 0xee, "no replay puts to a rank that has given up");
+        OK(tutti_comm_destroy(of));
+        meet();
+    }
 }
 
 /* ---- How fast ---- */
@@ -278,6 +493,9 @@ int main(int argc, char **argv)
     gpu_select(atoi(local_rank));
     OK(cuda_driver(&cu));
     gpu_join(&comm, &rank, &ranks);
+    bool hosts = strcmp(what, "hosts") == 0;
+    next = hosts ? rank ^ 1 : (rank + 1) % ranks;
+    last = hosts ? rank ^ 1 : (rank + ranks - 1) % ranks;
     for (int i = 0; i < 2; i++)
         DONE(cu->StreamCreateWithPriority(&streams[i], CU_STREAM_NON_BLOCKING, 0));
     OK(tutti_device_mem_alloc(&made, (size_t)ranks * PART));
@@ -288,13 +506,20 @@ int main(int argc, char **argv)
     host = made;
     OK(tutti_window_register(comm, memory, (size_t)ranks * PART, &window));
     if (strcmp(what, "dies") == 0) {
-        die();
+        die(argc > 2 && strcmp(argv[2], "captured") == 0);
         OK(tutti_comm_abort(comm));
         return 0;
     }
-    check();
-    if (strcmp(what, "capture") == 0)
-        check_capture();
+    if (strcmp(what, "late") == 0)
+        check_late();
+    else if (!hosts)
+        check();
+    if (hosts)
+        check_hosts();
+    if (strcmp(what, "capture") == 0) {
+        check_replays();
+        check_refused();
+    }
     if (strcmp(what, "measure") == 0)
         measure(argc > 2 ? atoi(argv[2]) : 1000);
     OK(tutti_window_deregister(comm, window));

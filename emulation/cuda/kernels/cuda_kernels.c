@@ -32,6 +32,7 @@ RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
 RUN(tutti_messages, kernel_messages)
 RUN(tutti_gather_words, kernel_list)
+RUN(tutti_puts, kernel_puts)
 RUN(tutti_exchange_dynamic, kernel_dynamic)
 KERNEL_INTEGERS(RUN_REDUCTIONS)
 KERNEL_FLOATS(RUN_REDUCTIONS)
@@ -48,7 +49,8 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
 static const struct cuda_kernel kernels[] = {
     ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(tutti_exchange, kernel_exchange)
         ROW(tutti_messages, kernel_messages) ROW(tutti_gather_words, kernel_list)
-            ROW(tutti_exchange_dynamic, kernel_dynamic) KERNEL_INTEGERS(REDUCTION_ROWS) KERNEL_FLOATS(REDUCTION_ROWS)};
+            ROW(tutti_exchange_dynamic, kernel_dynamic) ROW(tutti_puts, kernel_puts) KERNEL_INTEGERS(REDUCTION_ROWS)
+                KERNEL_FLOATS(REDUCTION_ROWS)};
 
 const struct cuda_kernel *cuda_kernel_find(const char *name)
 {

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { CUDA_DEVICES = 64, CUDA_MODULES = 12 };
+enum { CUDA_DEVICES = 64, CUDA_MODULES = 13 };
 
 struct cuda_device {
     int ordinal;

@@ -320,6 +320,13 @@ void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room,
                                   .threads = KERNEL_DYNAMIC_THREADS};
 }
 
+void kernel_choose_puts(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
+{
+    *out = (struct kernel_launch){.kernel = KERNEL_PUTS,
+                                  .blocks = parts(bytes, KERNEL_CHAIN_EACH, most_for(messages, bytes, room)),
+                                  .threads = KERNEL_PUTS_THREADS};
+}
+
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out)
 {
     *out = (struct kernel_launch){.kernel = KERNEL_CHAIN,

@@ -16,6 +16,7 @@ enum kernel_id {
     KERNEL_COURIER,
     KERNEL_MESSAGES,
     KERNEL_DYNAMIC,
+    KERNEL_PUTS,
     KERNEL_GATHER,
     KERNEL_REDUCE_ONE,
     KERNEL_REDUCE_TWO,
@@ -79,6 +80,9 @@ void kernel_choose_messages(struct kernel_messages *what, struct kernel_room roo
 /* By numbers that are the same on all ranks: nobody knows the lengths. */
 void kernel_choose_dynamic(struct kernel_dynamic *what, struct kernel_room room, bool in_host,
                            struct kernel_launch *out);
+
+/* bytes: of all copies. Ranks may differ. */
+void kernel_choose_puts(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 
 void kernel_choose_chain(uint64_t bytes, struct kernel_room room, struct kernel_launch *out);
 

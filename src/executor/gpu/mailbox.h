@@ -70,7 +70,10 @@ struct mailbox_pair {
      * over */
     _Alignas(CACHE_LINE) _Atomic uint32_t raised[TUTTI_SIGNALS];
     _Alignas(CACHE_LINE) _Atomic uint32_t put;
-    /* hosts: the last call whose puts and gets lie in a stream, which will tell of them by `put`; signals called for */
+    /* where graphs have calls on windows: signals that the receiver's kernels have waited for */
+    _Alignas(CACHE_LINE) _Atomic uint32_t taken[TUTTI_SIGNALS];
+    /* hosts: the last call whose puts and gets lie in a stream, which will tell of them by `put`; signals called for.
+     * Where graphs have calls on windows: a kernel that puts or gets has begun */
     _Alignas(CACHE_LINE) _Atomic uint32_t putting;
     _Atomic uint32_t signalled[TUTTI_SIGNALS];
     /* hosts: messages dealt with by the [0] sender's, [1] receiver's calls */

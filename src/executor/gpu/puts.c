@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls on windows, all of which lie in the caller's stream: copies by copy engine, and words of the mailbox for
- * signals. A put needs nothing of its peer but that the peer's memory is still there. So a rank says that it puts, and
- * then looks whether the peer takes part; settle.c has the other side.
+ * signals; where graphs have some, kernels (puts_kernel.c). A put needs nothing of its peer but that the peer's memory
+ * is still there. So a rank says that it puts, and then looks whether the peer takes part; settle.c has the other side.
  */
 #include "executor/gpu/puts.h"
 
@@ -15,6 +15,7 @@
 #include "executor/gpu/gone.h"
 #include "executor/gpu/gpu.h"
 #include "executor/gpu/observer.h"
+#include "executor/gpu/puts_kernel.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/signals.h"
 #include "executor/gpu/step.h"
@@ -31,11 +32,6 @@ struct gpu_puts_call {
 
 /* ---- Is it possible? ---- */
 
-static bool moves(const struct window_item *item)
-{
-    return (item->call == WINDOW_PUT || item->call == WINDOW_GET) && item->length;
-}
-
 static tutti_result_t puts_needs(struct gpu *gpu, int peer)
 {
     if (peer != gpu->rank && atomic_load(&gpu->ranks[peer].shut))
@@ -48,6 +44,8 @@ static tutti_result_t needs_peer(struct gpu *gpu, const struct window_item *item
 {
     if (item->call != WINDOW_WAIT)
         return puts_needs(gpu, item->peer);
+    if (atomic_load(&gpu->windows.by_kernel))
+        return TUTTI_SUCCESS; /* the kernel finds out */
     return signals_would_come(gpu, item->peer, item->signal, (uint32_t)item->length) ? TUTTI_SUCCESS
                                                                                      : gpu_needs(gpu, 1u << item->peer);
 }
@@ -114,7 +112,7 @@ static tutti_result_t puts_ask(struct gpu *gpu, struct gpu_puts_call *call, cons
                                CUstream stream)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    if (moves(item)) {
+    if (puts_moves(item)) {
         result = side_issue(gpu, &call->words, stream);
         if (result == TUTTI_SUCCESS)
             result = puts_move(gpu, item, stream);
@@ -143,8 +141,10 @@ static tutti_result_t puts_carry_out(struct gpu *gpu, const struct window_item *
     signals_begin(gpu);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         result = needs_peer(gpu, &items[i]);
+    if (result == TUTTI_SUCCESS && atomic_load(&gpu->windows.by_kernel))
+        return puts_kernel_issue(gpu, items, count, stream);
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
-        result = moves(&items[i]) ? puts_announce(gpu, &call, items[i].peer) : TUTTI_SUCCESS;
+        result = puts_moves(&items[i]) ? puts_announce(gpu, &call, items[i].peer) : TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS) {
         take_back(gpu, &call);
         return result;
@@ -176,12 +176,26 @@ static tutti_result_t puts_issue_in_order(struct gpu *gpu, const struct window_i
     return result;
 }
 
+/* How the call goes: by kernel if the stream is captured, and then for ever. */
+static tutti_result_t choose_way(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    tutti_result_t result =
+        cuda_check(gpu->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    bool captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == TUTTI_SUCCESS && (captured || atomic_load(&gpu->windows.by_kernel)))
+        result = puts_kernel_check(gpu, items, count);
+    if (result == TUTTI_SUCCESS && captured)
+        puts_kernel_begin(gpu);
+    return result;
+}
+
 tutti_result_t gpu_puts(struct gpu *gpu, const struct window_item *items, int count, CUstream stream)
 {
     cuda_enter(gpu->base.device);
     tutti_result_t result = window_refuse_long_waits(gpu->base.team, items, count);
     if (result == TUTTI_SUCCESS)
-        result = window_refuse_capture(gpu->base.cu, stream);
+        result = choose_way(gpu, items, count, stream);
     if (result == TUTTI_SUCCESS)
         result = puts_issue_in_order(gpu, items, count, stream);
     cuda_leave();

@@ -39,7 +39,8 @@ bool signals_would_come(const struct gpu *gpu, int peer, uint32_t signal, uint32
 {
     const struct mailbox_pair *pair = &gpu->messages.pair[peer][gpu->rank];
     uint32_t value = atomic_load(&gpu->windows.taken[peer][signal]) + count;
-    return (int32_t)(atomic_load(&pair->signalled[signal]) - value) >= 0;
+    return (int32_t)(atomic_load(&pair->signalled[signal]) - value) >= 0 ||
+           (int32_t)(atomic_load(&pair->raised[signal]) - value) >= 0; /* by a graph, of which its host knows nothing */
 }
 
 /* The first that has not come to what a rank's step waits for; -1: all have. */

@@ -24,6 +24,7 @@ struct gpu_windows {
     struct opened example;                               /* memory of one, for a sentence */
     _Atomic uint32_t taken[KERNEL_RANKS][TUTTI_SIGNALS]; /* signals that calls have waited for */
     _Atomic bool waits;                                  /* some call has waited for a signal */
+    _Atomic bool by_kernel;                              /* a graph has calls on windows: kernels count, not the host */
 };
 
 /* This rank is about to issue a step that waits for signals: none so far. */
@@ -34,7 +35,7 @@ uint32_t signals_take(struct gpu *gpu, int peer, uint32_t signal, uint32_t count
  * rank's stream has raised for another one. */
 int signals_missing(const struct gpu *gpu, int waiter, const struct mailbox_step *step, int rank);
 uint32_t signals_raised(const struct gpu *gpu, int rank, int waiter);
-/* Has the peer called for all that would be taken with `count` more? */
+/* Has the peer called for all that would be taken with `count` more, or raised it? */
 bool signals_would_come(const struct gpu *gpu, int peer, uint32_t signal, uint32_t count);
 /* Have the signals of a rank that this rank's step waits for been raised, called for? */
 bool signals_are_raised(const struct gpu *gpu, const struct mailbox_step *step, int peer);

@@ -187,8 +187,9 @@ static tutti_result_t islands_call_windows(struct executor *executor, const stru
     struct islands *islands = islands_of(executor);
     tutti_result_t result = window_refuse_long_waits(islands->team, items, count);
     cuda_enter(device_of(islands));
-    if (result == TUTTI_SUCCESS)
-        result = window_refuse_capture(islands->cu, (CUstream)stream);
+    int far = islands_window_far_peer(islands, items, count);
+    if (result == TUTTI_SUCCESS && far >= 0)
+        result = window_refuse_capture(islands->cu, (CUstream)stream, islands->team, far);
     if (result == TUTTI_SUCCESS && !islands->windowed)
         result = window_refuse_first();
     else if (result == TUTTI_SUCCESS)

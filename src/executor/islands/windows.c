@@ -174,6 +174,14 @@ static int pick_calls(const struct islands *islands, const struct window_item *i
     return picked;
 }
 
+int islands_window_far_peer(const struct islands *islands, const struct window_item *items, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (near_rank(islands, items[i].peer) < 0)
+            return items[i].peer;
+    return -1;
+}
+
 /* What is asked goes before all waits, by both ways. */
 tutti_result_t islands_window_calls(struct islands *islands, const struct window_item *items, int count,
                                     tutti_stream_t stream)

@@ -238,7 +238,7 @@ static tutti_result_t staged_window_calls(struct executor *executor, const struc
 {
     struct staged *staged = staged_of(executor);
     cuda_enter(staged->base.device);
-    tutti_result_t result = staged_window_check(staged, (CUstream)stream);
+    tutti_result_t result = staged_window_check(staged, items[0].peer, (CUstream)stream);
     if (result == TUTTI_SUCCESS)
         result = order_begin(&staged->base, (CUstream)stream, false);
     if (result == TUTTI_SUCCESS)

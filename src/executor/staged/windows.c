@@ -221,10 +221,11 @@ bool staged_windows_any(const struct staged *staged)
 
 /* ---- Calls ---- */
 
-tutti_result_t staged_window_check(const struct staged *staged, CUstream stream)
+tutti_result_t staged_window_check(const struct staged *staged, int peer, CUstream stream)
 {
-    return staged->windows && staged->windows->asks ? window_refuse_capture(staged->base.cu, stream)
-                                                    : window_refuse_first();
+    return staged->windows && staged->windows->asks
+               ? window_refuse_capture(staged->base.cu, stream, staged->base.team, peer)
+               : window_refuse_first();
 }
 
 tutti_result_t staged_window_issue(struct staged *staged, const struct window_item *items, int count, CUstream stream)

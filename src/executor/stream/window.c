@@ -14,15 +14,19 @@ tutti_result_t window_refuse_long_waits(const struct team *team, const struct wi
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream)
+tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream, const struct team *team, int peer)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     tutti_result_t result =
         cuda_check(cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
     if (result != TUTTI_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)
         return result;
-    return error_set(TUTTI_INVALID_USAGE, "puts, gets, signals and waits for them cannot be captured in a CUDA graph: "
-                                          "call them outside of it, or capture a send and a receive");
+    return error_set(
+        TUTTI_INVALID_USAGE,
+        "puts, gets, signals and waits for them that concern rank %d cannot be captured in a CUDA graph, as "
+        "its GPU shares no memory with this one: call them outside of the graph, or capture a send and a "
+        "receive",
+        team_told_rank(team, peer));
 }
 
 tutti_result_t window_refuse_first(void)

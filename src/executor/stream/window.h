@@ -10,8 +10,8 @@ struct team;
 
 /* Words on GPUs count to INT32_MAX. */
 tutti_result_t window_refuse_long_waits(const struct team *team, const struct window_item *items, int count);
-/* Copies could be replayed, but not the values of words, which only grow. */
-tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream);
+/* Of GPUs that share no memory: a thread carries calls out, by numbers that a replay would repeat. */
+tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream, const struct team *team, int peer);
 /* GPUs of several hosts that have no window so far. */
 tutti_result_t window_refuse_first(void);
 /* The window is a registration's. */

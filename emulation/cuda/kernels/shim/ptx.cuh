@@ -111,6 +111,11 @@ DEVICE void fence_all()
 {
 }
 
+DEVICE void fence_total()
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 DEVICE void fence_gpu()
 {
 }

@@ -68,6 +68,9 @@
 #define KERNEL_DYNAMIC_THREADS 512
 #define KERNEL_DYNAMIC_ROWS    ((uint32_t)0x7ffffffe) /* most rows of a window */
 
+#define KERNEL_PUTS_MOST    64 /* calls on windows in one launch */
+#define KERNEL_PUTS_THREADS 512
+
 #define KERNEL_TIMES 256 /* launches whose times are kept: by ticket */
 
 /* In kernel_team.abort; and words behind it. */
@@ -272,6 +275,34 @@ struct kernel_chain {
     int32_t parts;
     int8_t source[KERNEL_RANKS];
     uint32_t next[KERNEL_RANKS];
+};
+
+/*
+ * Calls on windows in a CUDA graph, and behind one. An item is a copy (bytes), a signal that is raised behind all
+ * copies (word), or a wait for `count` signals (word, taken): `taken` counts those that waits have had. peers: bits of
+ * the others that are put to, or got from; their words are the mailbox's (struct mailbox_pair). A launch of one block
+ * has all three parts. Otherwise three launches follow one another: one block announces, all move, one block tells.
+ */
+struct kernel_puts_item {
+    uint64_t bytes;
+    const void *from;
+    void *to;
+    uint32_t *word, *taken;
+    uint32_t count;
+    int32_t peer;
+};
+
+struct kernel_puts_pair {
+    uint32_t *putting, *put;
+    const uint32_t *shut; /* not 0: the peer has given up its memory */
+};
+
+struct kernel_puts {
+    struct kernel_team team;
+    uint32_t items, peers;
+    bool announces, moves, tells;
+    struct kernel_puts_pair pair[KERNEL_RANKS];
+    struct kernel_puts_item item[KERNEL_PUTS_MOST];
 };
 
 /* A copy that the host wants of a kernel; in pinned host memory. Each half word of the order stands beside the number

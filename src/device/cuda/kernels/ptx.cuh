@@ -108,6 +108,12 @@ DEVICE void fence_all()
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
+/* Also loads behind it come behind stores in front of it. */
+DEVICE void fence_total()
+{
+    asm volatile("fence.sc.sys;" : : : "memory");
+}
+
 /* A fence for threads of this GPU. */
 DEVICE void fence_gpu()
 {
