@@ -30,18 +30,22 @@ def across(hosts=HOSTS, first=0, count=None):
     return [f"h{first + place // 2 + hosts // 2 * (place % 2)}" for place in range(count or hosts)]
 
 
-def ring(lab, hosts, lanes, stripe):
-    """Allreduces, one after the other, until they are ended."""
-    return Job(lab, hosts, ["allreduce", "-b", str(BYTES), "-e", str(BYTES), *FOREVER],
-               {"TUTTI_IB_LANES": str(lanes), "TUTTI_STRIPE": stripe}, lab.plan(lanes) if lab.steered else None)
+LEFT = {"TUTTI_SEGMENT": None, "TUTTI_ALGO": None}  # to the library
 
 
-def load(lab, ports, rings, lanes, stripe, seconds):
+def ring(lab, hosts, lanes, stripe, operator="allreduce", own=None):
+    """Allreduces, or others, one after the other, until they are ended. own: more settings."""
+    return Job(lab, hosts, [operator, "-b", str(BYTES), "-e", str(BYTES), *FOREVER],
+               {"TUTTI_IB_LANES": str(lanes), "TUTTI_STRIPE": stripe, **(own or {})},
+               lab.plan(lanes) if lab.steered else None)
+
+
+def load(lab, ports, rings, lanes, stripe, seconds, operator="allreduce", own=None):
     """(Mbit/s of a host in each ring, Mbit/s of each of UP), with all rings at once."""
     jobs = []
     try:
         for hosts in rings:
-            jobs.append(ring(lab, hosts, lanes, stripe))
+            jobs.append(ring(lab, hosts, lanes, stripe, operator, own))
         ports.flows(jobs, [f"{host}.n0" for hosts in rings for host in hosts], MUCH)
         sent = ports.window(seconds, jobs)
     finally:
