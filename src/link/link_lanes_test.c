@@ -333,6 +333,24 @@ static void test_wide_links(void **state)
     script_free(script);
 }
 
+/* What a lane's transport finds out while it is up: another round trip, another source port. Of few lanes and many. */
+static void test_lanes_are_looked_at_anew(void **state)
+{
+    struct script_shape few = {.lanes = 1, .data_lanes = 2, .messages = true};
+    for (int wide = 0; wide < 2; wide++) {
+        struct script *script = wide ? start_wide(NULL) : script_start(few);
+        struct link_lane *lane = &script->side[0].link->lane[DATA + 1];
+        lane->carrier->trip = 5 + lane->view.trip;
+        script_tick(script, 10);
+        assert_int_equal(lane->view.trip, lane->carrier->trip);
+        lane->carrier->source = (uint16_t)(lane->source + 7);
+        script_tick(script, 20);
+        assert_int_equal(lane->source, lane->carrier->source);
+        script_settle(script);
+        script_free(script);
+    }
+}
+
 /* Each lane once, then the first one alone. */
 static int pick_wide(void *state, const struct path_lane *const *lanes, int count, const struct path_payload *payload,
                      size_t length, uint64_t now)
@@ -451,6 +469,7 @@ int main(void)
         CASE(test_registered_payloads_over_other_lanes),
         CASE(test_lanes_are_of_one_transport_at_both_ends),
         CASE(test_wide_links),
+        CASE(test_lanes_are_looked_at_anew),
         CASE(test_reports_of_wide_links),
         CASE(test_lanes_beyond_the_last),
         CASE(test_folded_lanes),

@@ -272,6 +272,48 @@ static void a_lane_begins_with_little(void **state)
     pair_close(&pair);
 }
 
+static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static unsigned bells, rung_for;
+
+static int count_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    bells++;
+    for (const struct ibv_send_wr *one = wr; one; one = one->next)
+        rung_for++;
+    return real_post(qp, wr, bad);
+}
+
+/* What there is to be sent goes to the adapter by one call, however many requests it takes. */
+static void requests_are_posted_together(void **state)
+{
+    enum { REQUESTS = 6, SIZE = REQUESTS * (VERBS_CHUNK - sizeof(struct verbs_head)) };
+    static uint8_t source[SIZE], area[SIZE];
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    pair_open(&pair);
+    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
+    transport_timer_clear(pair.a.transport, &lane->again); /* no packets but ours */
+    pair_until(&pair, !lane->asked);
+    struct ibv_context_ops *calls = &lane->qp->context->ops;
+    fill_pattern(source, SIZE, 1);
+    pair.bt->area = area;
+    pair.bt->area_size = SIZE;
+    real_post = calls->post_send;
+    calls->post_send = count_post;
+    bells = rung_for = 0;
+    const struct put put = {.source = place_host(source), .length = SIZE};
+    assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
+    assert_int_equal(rung_for, REQUESTS);
+    assert_int_equal(bells, 1);
+    pair_until(&pair, pair.bt->counts[NOTE_ARRIVED]);
+    calls->post_send = real_post;
+    assert_true(has_pattern(area, SIZE, 1));
+    pair.bt->area = NULL;
+    pair_close(&pair);
+}
+
 /* Waits, without a look at the other one, until all is acknowledged that these have sent. */
 static void settle_first(struct pair *pair, const struct both *lane)
 {
@@ -843,6 +885,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(room_for_completions_grows),
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(a_lane_begins_with_little),
+    cmocka_unit_test(requests_are_posted_together),
     cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
     cmocka_unit_test(what_waits_of_a_lane_that_ended_is_nobodys),
     cmocka_unit_test(receives_go_with_their_lanes),

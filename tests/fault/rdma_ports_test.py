@@ -5,13 +5,14 @@ over the port that is left, over TCP where none is, and over those that are back
 Then a peer with one port; the source ports of packets; and two jobs with planned ports, places or none, windows,
 segments by distance, queue pairs, weights and backups all at once, beside faults that are drawn. Usage:
 rdma_ports_test.py SOAK [SECONDS [SEED]]; with SECONDS the last alone, for this time: ports that go down, lose packets,
-are black holes and are taken out. With TUTTI_TEST_BUSY=SECONDS instead: beside twenty busy loops, with the settings that
-nobody has set, no lane is given up and nobody blamed. It tells of all alarms, each minute and at the end."""
+are black holes and are taken out. With TUTTI_TEST_BUSY=SECONDS instead: beside twenty busy loops, with the library's
+own settings, no lane is given up and nobody blamed. All alarms are told, each minute and at the end."""
 import contextlib
 import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -219,12 +220,23 @@ def all_at_once(number):
             for rank, paths in enumerate(("4:0,5", "4:1,2"))]
 
 
+def held(jobs):
+    """[(descriptors, MiB resident)] of all ranks."""
+    found = []
+    for rank in (rank for job in jobs for rank in job.ranks):
+        with open(f"/proc/{rank.pid}/statm", encoding="ascii") as pages:
+            resident = int(pages.read().split()[1]) * resource.getpagesize() >> 20
+        found.append((len(os.listdir(f"/proc/{rank.pid}/fd")), resident))
+    return found
+
+
 def random_faults(other, seconds, seed):
     chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
     soak = ("--seconds", str(seconds + 1000), "--resets", "1000", "--seed", str(seed))
     first, second = all_at_once(0), all_at_once(1)
     with Job(other, first[1], first[0], soak=soak) as job, Job(other, second[1], second[0], soak=soak) as beside:
         job.carries(BOTH)
+        before = held((job, beside))
         while time.monotonic() < end:
             faults = [disturb(other, chance) for _ in range(chance.choice((1, 1, 2, 3)))]
             time.sleep(chance.uniform(0.05, min(3, seconds / 4)))
@@ -234,9 +246,12 @@ def random_faults(other, seconds, seed):
             time.sleep(chance.uniform(0, min(3, seconds / 4)))
             assert all(one.poll() is None for one in job.ranks + beside.ranks), f"a rank gave up, after {counts}"
         job.carries(BOTH)
+        after = held((job, beside))
         for one in (job, beside):
             judge(one)
         print(f"seed {seed}, {seconds} s:", ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+        print("descriptors and MiB of each rank:", *(f"{old[0]} to {new[0]}, {old[1]} to {new[1]};"
+                                                     for old, new in zip(before, after)))
         print("\n".join(line for one in (job, beside) for line in one.text().splitlines() if "total" in line))
 
 
