@@ -5,6 +5,7 @@ one's while that is idle (TUTTI_BORROW). Owner and borrower are killed, and an i
 left has the right bits. Lanes say who borrowed from whom, and the diagnosis names an owner that stands still, and no
 borrower. Usage: borrow_test.py SOAK FLOWS TUTTI [SECONDS [SEED]]; with SECONDS another test alone, for this time: two
 jobs and a guest with all policies on, borrowing too, beside faults that are drawn."""
+import contextlib
 import json
 import os
 import random
@@ -145,16 +146,16 @@ def policies_at_once(jobs, seconds, seed):
     # lanes that fail all the time would leave all to the backup
     soak = ("--seconds", str(seconds + 1000), "--resets", "10000", "--seed", str(seed))
 
-    def begin():
+    def begin(stack):
         ours, theirs = everything(jobs)
-        job = Job(jobs.other, theirs, ours, soak=soak)
+        job = stack.enter_context(Job(jobs.other, theirs, ours, soak=soak))
         for rank in (0, 1):  # a process that has no device open hears of no fault
             job.says(f"rank {rank} of 2 joined")
         return job
 
     chance, counts, end = random.Random(seed), {}, time.monotonic() + seconds
-    with begin() as one, begin() as two:
-        guest = begin()
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as guests:
+        one, two, guest = begin(stack), begin(stack), begin(guests)
         while time.monotonic() < end:
             faults = [disturb(jobs.other, chance) for _ in range(chance.choice((0, 1, 1, 2)))]
             stopped = chance.choice((None, None, *guest.ranks))
@@ -163,15 +164,15 @@ def policies_at_once(jobs, seconds, seed):
                 faults.append(("stopped", lambda rank=stopped: rank.send_signal(signal.SIGCONT)))
             time.sleep(chance.uniform(0.05, min(3, seconds / 4)))
             if chance.random() < 0.3:  # while it lends and borrows
-                guest.__exit__(None)
-                guest = begin()
+                guests.close()
+                guest = begin(guests)
                 faults.append(("killed", lambda: None))
-            for kind, undo in reversed(faults):  # who is stopped hears nothing
+            for kind, undo in reversed(faults):  # a stopped process hears nothing
                 undo()
                 counts[kind] = counts.get(kind, 0) + 1
             time.sleep(chance.uniform(0, min(3, seconds / 4)))
             assert all(rank.poll() is None for rank in one.ranks + two.ranks), f"a rank gave up, after {counts}"
-        guest.__exit__(None)
+        guests.close()
         for job in (one, two):
             job.carries(BOTH)
             for rank in job.ranks:
