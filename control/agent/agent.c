@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define EVERY_NS   NS_PER_S
 #define ALARM_MS   100 /* between two looks for alarms */
@@ -41,15 +42,16 @@ struct agent {
     struct agent_watch *watch;
     struct sender *sender;
     struct relay *relay;     /* NULL: no other agents report here */
-    struct relayed *reports; /* room for a bundle, where there is a relay */
+    struct relayed *reports; /* room for a bundle; for one report, where there is no relay */
     struct bundle_answer *answers;
     bool whole; /* the master does not know this host, or not what it had */
     bool lanes; /* somebody looks at lanes there */
     bool heard;
-    bool cut;          /* the latest post did not arrive, also with the reports of others */
-    unsigned failures; /* own reports in a row */
-    struct days days;  /* no rows: no history is kept */
-    uint64_t kept;     /* when the history was written */
+    bool cut;                     /* the latest post did not arrive, also with the reports of others */
+    unsigned failures;            /* own reports in a row */
+    struct verdict_list verdicts; /* that the host's processes can read */
+    struct days days;             /* no rows: no history is kept */
+    uint64_t kept;                /* when the history was written */
     char said[2][300]; /* the latest complaints, which are not repeated: connections end in two ways by turns */
     unsigned complaints;
 };
@@ -74,32 +76,53 @@ static void say_delivered(struct agent *agent)
     *agent->said[0] = *agent->said[1] = 0;
 }
 
-/* ---- Reports ---- */
+/* ---- Verdicts ---- */
 
-/* Makes the agent's own report alone. */
-static enum delivery post_report(struct agent *agent)
+static bool has_new(const struct verdict_list *list, const struct verdict_list *before)
 {
-    size_t size;
-    uint8_t *bytes = watch_report(agent->watch, agent->whole, agent->lanes, &size);
-    enum delivery delivery = bytes ? sender_post(agent->sender, bytes, size) : NOT_DELIVERED;
-    free(bytes);
-    return delivery;
+    return list->count && (list->master != before->master || !before->count ||
+                           list->news[list->count - 1].number > before->news[before->count - 1].number);
 }
+
+/* Leaves them for the host's processes. A folder that cannot be written costs nothing else. */
+static void keep_verdicts(struct agent *agent, const struct verdict_list *verdicts)
+{
+    if (!has_new(verdicts, &agent->verdicts))
+        return;
+    agent->verdicts = *verdicts;
+    if (verdicts_write(agent->options->dir, verdicts) != TUTTI_SUCCESS)
+        complain(agent);
+}
+
+/* Nobody is told of old ones by an agent that is no more. */
+static void drop_verdicts(const struct agent *agent)
+{
+    char path[4096];
+    verdicts_path(agent->options->dir, (uint32_t)geteuid(), path, sizeof path);
+    if (agent->verdicts.count)
+        unlink(path);
+}
+
+/* ---- Reports ---- */
 
 /* Posts the reports, and takes their answers. If there is `own`, it is the first of them. */
 static enum delivery post_bundle(struct agent *agent, size_t count, bool own)
 {
     struct bundle bundle = {.reports = agent->reports, .count = count};
+    struct verdict_list verdicts;
     size_t size;
-    relay_complaint(agent->relay, bundle.complaint);
+    if (agent->relay)
+        relay_complaint(agent->relay, bundle.complaint);
     uint8_t *bytes = bundle_write(&bundle, &size);
     if (!bytes)
         error_note(TUTTI_SYSTEM_ERROR, "writing a bundle of reports: no memory");
-    agent->cut = !bytes || !sender_post_bundle(agent->sender, bytes, size, agent->answers, count);
+    agent->cut = !bytes || !sender_post_bundle(agent->sender, bytes, size, agent->answers, count, &verdicts);
     free(bytes);
     if (agent->cut)
         return NOT_DELIVERED; /* the answer tells the others the time of the next try */
-    relay_settle(agent->relay, agent->answers + own);
+    if (agent->relay)
+        relay_settle(agent->relay, agent->answers + own, &verdicts);
+    keep_verdicts(agent, &verdicts);
     return own ? sender_meaning(agent->sender, agent->answers) : DELIVERED;
 }
 
@@ -111,7 +134,8 @@ static enum delivery pass_on(struct agent *agent, bool own)
     if (own && !bytes)
         return NOT_DELIVERED;
     agent->reports[0] = (struct relayed){.bytes = bytes, .size = size};
-    enum delivery delivery = post_bundle(agent, relay_collect(agent->relay, agent->reports, own), own);
+    size_t count = agent->relay ? relay_collect(agent->relay, agent->reports, own) : own;
+    enum delivery delivery = post_bundle(agent, count, own);
     free(bytes);
     return delivery;
 }
@@ -119,7 +143,7 @@ static enum delivery pass_on(struct agent *agent, bool own)
 /* False, after error_note: the report did not arrive. */
 static bool report(struct agent *agent, bool own)
 {
-    enum delivery delivery = agent->relay ? pass_on(agent, own) : post_report(agent);
+    enum delivery delivery = pass_on(agent, own);
     if (delivery == WANTS_ALL && agent->whole)
         error_note(TUTTI_REMOTE_ERROR, "%s: the master wants everything, and has got it", agent->options->sender.url);
     if (delivery == WANTS_ALL && !agent->whole) {
@@ -208,7 +232,7 @@ static uint64_t conclude(struct agent *agent, bool delivered, uint64_t next)
     complain(agent);
     agent->failures += agent->failures < 16;
     next = clock_ns() + pause_ns(agent);
-    if (agent->cut)
+    if (agent->cut && agent->relay)
         relay_fail(agent->relay, error_last(), next);
     return next;
 }
@@ -244,10 +268,6 @@ static bool open_relay(struct agent *agent)
     char text[NET_TEXT];
     const struct agent_options *options = agent->options;
     const struct relay_options relay = {options->door, options->sender.token, options->host, watch_agent(agent->watch)};
-    agent->reports = calloc(BUNDLE_REPORTS, sizeof *agent->reports);
-    agent->answers = calloc(BUNDLE_REPORTS, sizeof *agent->answers);
-    if (!agent->reports || !agent->answers)
-        return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
     if (!(agent->relay = relay_open(&relay)))
         return false;
     printf("Agents report to http%s://%s\n", options->door->certificate ? "s" : "",
@@ -261,7 +281,11 @@ static bool open_all(struct agent *agent)
     const struct agent_options *options = agent->options;
     if (!(agent->sender = sender_open(&options->sender, &ended)))
         return false;
-    if (!(agent->watch = watch_open(options->dir, options->host)))
+    size_t room = options->door ? BUNDLE_REPORTS : 1;
+    agent->reports = calloc(room, sizeof *agent->reports);
+    agent->answers = calloc(room, sizeof *agent->answers);
+    agent->watch = watch_open(options->dir, options->host);
+    if (!agent->reports || !agent->answers || !agent->watch)
         return error_note(TUTTI_SYSTEM_ERROR, "no memory"), false;
     return open_history(agent) && (!options->door || open_relay(agent));
 }
@@ -278,6 +302,7 @@ bool agent_run(const struct agent_options *options)
     else
         loop(&agent);
     keep_history(&agent, true);
+    drop_verdicts(&agent);
     days_close(&agent.days);
     relay_close(agent.relay);
     watch_close(agent.watch);

@@ -50,11 +50,10 @@ enum delivery { DELIVERED, WANTS_LANES, WANTS_ALL, NOT_DELIVERED };
 /* *stop becomes true when a delivery must be broken off. NULL after error_note. */
 struct sender *sender_open(const struct sender_options *options, const volatile bool *stop);
 void sender_close(struct sender *sender);
-/* NOT_DELIVERED after error_note. Takes some seconds at most. */
-enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size);
-/* Posts a bundle of `count` reports, and takes an answer for each. False after error_note: what arrived is unknown. */
+/* Posts a bundle of `count` reports, and takes an answer for each, and verdicts. Takes some seconds at most. False
+ * after error_note: what arrived is unknown. */
 bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
-                        size_t count);
+                        size_t count, struct verdict_list *verdicts);
 /* Posts to another page. The answer stays until the next post. False after error_note: no answer, or a refusal. */
 bool sender_ask(struct sender *sender, const char *page, const uint8_t *bytes, size_t size, const uint8_t **answer,
                 size_t *answered);
@@ -87,8 +86,8 @@ int relay_fd(const struct relay *relay);
 /* Adds reports that wait to reports[0..count), while there is room for BUNDLE_REPORTS. Returns how many there are then.
  * The bytes stay until relay_settle or relay_fail, one of which must follow. */
 size_t relay_collect(struct relay *relay, struct relayed *reports, size_t count);
-/* Answers what was collected, in the same order. */
-void relay_settle(struct relay *relay, const struct bundle_answer *answers);
+/* Answers what was collected, in the same order, and passes verdicts on. */
+void relay_settle(struct relay *relay, const struct bundle_answer *answers, const struct verdict_list *verdicts);
 /* The master cannot be reached: answers by this sentence what was collected, and until `until` everything that
  * comes. */
 void relay_fail(struct relay *relay, const char *sentence, uint64_t until);

@@ -43,15 +43,16 @@ struct relay {
     struct relay_item *away;          /* collected, and not yet answered */
     uint64_t failing;                 /* there is no way to the master until then */
     char why[BUNDLE_SENTENCE], complaint[BUNDLE_SENTENCE];
+    struct verdict_list verdicts; /* of the latest answer */
     bool closing;
 };
 
 /* ---- Answers ---- */
 
-static void send_answers(const struct relay_waiting *waiting)
+static void send_answers(const struct relay *relay, const struct relay_waiting *waiting)
 {
     size_t size = 0;
-    uint8_t *bytes = answers_write(waiting->answers, waiting->count, &size);
+    uint8_t *bytes = answers_write(waiting->answers, waiting->count, &relay->verdicts, &size);
     if (bytes)
         serve_answer(waiting->request, 200, bytes, size, 0);
     else
@@ -73,7 +74,7 @@ static void finish(const struct relay *relay, struct relay_waiting *waiting)
     else if (waiting->single)
         serve_say(waiting->request, waiting->answers->status, waiting->answers->sentence, 0);
     else
-        send_answers(waiting);
+        send_answers(relay, waiting);
     bundle_free(&waiting->bundle);
     free(waiting->answers);
     free(waiting);
@@ -276,10 +277,11 @@ static void drop(const struct relay *relay, struct relay_item **list, const stru
     }
 }
 
-void relay_settle(struct relay *relay, const struct bundle_answer *answers)
+void relay_settle(struct relay *relay, const struct bundle_answer *answers, const struct verdict_list *verdicts)
 {
     pthread_mutex_lock(&relay->lock);
     relay->failing = 0;
+    relay->verdicts = *verdicts;
     drop(relay, &relay->away, answers);
     pthread_mutex_unlock(&relay->lock);
 }

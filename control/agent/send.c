@@ -195,20 +195,13 @@ unsigned sender_retry(const struct sender *sender)
     return sender->retry;
 }
 
-enum delivery sender_post(struct sender *sender, const uint8_t *bytes, size_t size)
-{
-    unsigned status = post(sender, "report", bytes, size);
-    const struct bundle_answer answer = as_text(sender, status);
-    return status ? sender_meaning(sender, &answer) : NOT_DELIVERED;
-}
-
 bool sender_post_bundle(struct sender *sender, const uint8_t *bytes, size_t size, struct bundle_answer *answers,
-                        size_t count)
+                        size_t count, struct verdict_list *verdicts)
 {
     unsigned status = post(sender, "bundle", bytes, size);
     const struct bundle_answer answer = as_text(sender, status);
     if (status == 200)
-        return answers_read(sender->answer, sender->answered, answers, count) == TUTTI_SUCCESS;
+        return answers_read(sender->answer, sender->answered, answers, count, verdicts) == TUTTI_SUCCESS;
     if (status)
         sender_meaning(sender, &answer);
     return false;

@@ -92,8 +92,12 @@ static void take_bundle(struct master *master, struct serve_request *request, co
         answers[i].status =
             take_bytes(master, bundle->reports[i].bytes, bundle->reports[i].size, &origin, answers[i].sentence);
     }
+    struct verdict_list verdicts;
+    pthread_mutex_lock(&master->lock);
+    news_recent(&master->news, clock_ns(), &verdicts);
+    pthread_mutex_unlock(&master->lock);
     if (answers)
-        bytes = answers_write(answers, bundle->count, &size);
+        bytes = answers_write(answers, bundle->count, &verdicts, &size);
     if (bytes)
         serve_answer(request, SAY_OK, bytes, size, 0);
     else

@@ -48,6 +48,7 @@ static void on_begin(void *context, struct verdict *verdict)
     printf("verdict %llu begins\n", (unsigned long long)verdict->number);
     verdict_print(stdout, &verdict->finding);
     past_begin(&master->past, verdict);
+    news_add(&master->news, verdict, false, verdict->began, clock_ns());
     days_note_verdict(&master->days, verdict->finding.culprit.host, verdict->finding.kind, verdict->began);
     if (master->history && !(verdict->row = history_begin(master->history, verdict)))
         complain(master);
@@ -73,6 +74,7 @@ static void on_end(void *context, const struct verdict *verdict)
     printf("verdict %llu is over, after %s\n", (unsigned long long)verdict->number,
            phrase_time(day - verdict->began).text);
     past_end(&master->past, verdict, day);
+    news_add(&master->news, verdict, true, day, clock_ns());
     if (verdict->row && !history_end(master->history, verdict, day))
         complain(master);
 }
@@ -222,6 +224,7 @@ bool master_run(const struct master_options *options)
     }
     master->options = options;
     pthread_mutex_init(&master->lock, NULL);
+    news_open(&master->news);
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

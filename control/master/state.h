@@ -10,6 +10,7 @@
 #include "master/job.h"
 #include "master/ledger.h"
 #include "master/master.h"
+#include "master/news.h"
 #include "master/past.h"
 #include "serve/serve.h"
 #include "serve/sources.h"
@@ -32,6 +33,7 @@ struct master {
     pthread_mutex_t lock;    /* protects all below */
     struct master_job job;
     struct ledger ledger;
+    struct news news;
     struct past past;
     struct days days;
     uint64_t days_kept;                  /* CLOCK_MONOTONIC of the last write */

@@ -119,20 +119,48 @@ void bundle_free(struct bundle *bundle)
 
 /* ---- Answers ---- */
 
-uint8_t *answers_write(const struct bundle_answer *answers, size_t count, size_t *size)
+static void draft_answers(Tutti__Answers *message, Tutti__Answer *drafts, Tutti__Answer **places,
+                          const struct bundle_answer *answers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        drafts[i] = (Tutti__Answer)TUTTI__ANSWER__INIT;
+        drafts[i].status = answers[i].status;
+        drafts[i].sentence = (char *)answers[i].sentence;
+        places[i] = &drafts[i];
+    }
+    message->answers = places;
+    message->n_answers = count;
+}
+
+static void draft_news(Tutti__Answers *message, Tutti__News drafts[VERDICTS_MOST], Tutti__News *places[VERDICTS_MOST],
+                       const struct verdict_list *verdicts)
+{
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        const struct verdict_news *news = &verdicts->news[i];
+        drafts[i] = (Tutti__News)TUTTI__NEWS__INIT;
+        drafts[i].number = news->number;
+        drafts[i].verdict = news->verdict;
+        drafts[i].rank = news->rank;
+        drafts[i].process = news->process;
+        drafts[i].over = news->over;
+        drafts[i].text = (char *)news->text;
+        places[i] = &drafts[i];
+    }
+    message->master = verdicts->master;
+    message->verdicts = places;
+    message->n_verdicts = verdicts->count;
+}
+
+uint8_t *answers_write(const struct bundle_answer *answers, size_t count, const struct verdict_list *verdicts,
+                       size_t *size)
 {
     Tutti__Answers message = TUTTI__ANSWERS__INIT;
     Tutti__Answer *drafts = calloc(count + 1, sizeof *drafts), **places = calloc(count + 1, sizeof(Tutti__Answer *));
+    Tutti__News news[VERDICTS_MOST], *of_news[VERDICTS_MOST];
     uint8_t *bytes = NULL;
     if (drafts && places) {
-        for (size_t i = 0; i < count; i++) {
-            drafts[i] = (Tutti__Answer)TUTTI__ANSWER__INIT;
-            drafts[i].status = answers[i].status;
-            drafts[i].sentence = (char *)answers[i].sentence;
-            places[i] = &drafts[i];
-        }
-        message.answers = places;
-        message.n_answers = count;
+        draft_answers(&message, drafts, places, answers, count);
+        draft_news(&message, news, of_news, verdicts);
         *size = tutti__answers__get_packed_size(&message);
         bytes = malloc(*size + 1);
     }
@@ -143,12 +171,29 @@ uint8_t *answers_write(const struct bundle_answer *answers, size_t count, size_t
     return bytes;
 }
 
-tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count)
+static bool copy_news(struct verdict_list *out, const Tutti__Answers *message)
+{
+    *out = (struct verdict_list){.magic = VERDICTS_MAGIC, .version = VERDICTS_VERSION, .master = message->master};
+    for (size_t i = 0; i < message->n_verdicts && i < VERDICTS_MOST; i++) {
+        const Tutti__News *news = message->verdicts[i];
+        struct verdict_news *one = &out->news[out->count++];
+        *one = (struct verdict_news){.number = news->number,
+                                     .verdict = news->verdict,
+                                     .rank = news->rank,
+                                     .process = news->process,
+                                     .over = news->over};
+        report_copy_text(one->text, sizeof one->text, news->text);
+    }
+    return message->n_verdicts <= VERDICTS_MOST && verdicts_check(out);
+}
+
+tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count,
+                            struct verdict_list *verdicts)
 {
     size_t budget = 4 * ANSWERS_BYTES;
     ProtobufCAllocator allocator = report_allocator(&budget);
     Tutti__Answers *message = size <= ANSWERS_BYTES ? tutti__answers__unpack(&allocator, size, bytes) : NULL;
-    bool fine = message && message->n_answers == count;
+    bool fine = message && message->n_answers == count && copy_news(verdicts, message);
     for (size_t i = 0; fine && i < count; i++) {
         answers[i].status = message->answers[i]->status;
         report_copy_text(answers[i].sentence, sizeof answers[i].sentence, message->answers[i]->sentence);

@@ -7,13 +7,14 @@
 #define TUTTI_REPORT_BUNDLE_H
 
 #include "report/report.h"
+#include "wire/verdicts.h"
 
 #define BUNDLE_REPORTS  1024u
 #define BUNDLE_BYTES    (REPORT_BYTES + (1u << 20))
 #define BUNDLE_HOPS     8u  /* agents that pass a report on, one after another */
 #define BUNDLE_ADDRESS  64u /* an address without its port */
 #define BUNDLE_SENTENCE 256u
-#define ANSWERS_BYTES   (BUNDLE_REPORTS * (BUNDLE_SENTENCE + 16u))
+#define ANSWERS_BYTES   (BUNDLE_REPORTS * (BUNDLE_SENTENCE + 16u) + VERDICTS_MOST * (VERDICTS_TEXT + 64u))
 
 /* One report. Its texts belong to the bundle. */
 struct relayed {
@@ -42,8 +43,11 @@ uint8_t *bundle_write(const struct bundle *bundle, size_t *size);
 tutti_result_t bundle_read(const void *bytes, size_t size, struct bundle *out);
 void bundle_free(struct bundle *bundle);
 
-uint8_t *answers_write(const struct bundle_answer *answers, size_t count, size_t *size);
+/* With them go verdicts for all hosts. */
+uint8_t *answers_write(const struct bundle_answer *answers, size_t count, const struct verdict_list *verdicts,
+                       size_t *size);
 /* Reads exactly `count` answers; TUTTI_INVALID_USAGE after error_note if there are fewer or more. */
-tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count);
+tutti_result_t answers_read(const void *bytes, size_t size, struct bundle_answer *answers, size_t count,
+                            struct verdict_list *verdicts);
 
 #endif

@@ -489,19 +489,35 @@ static void test_bundle_makes_no_sense(void **state)
 static void test_answers(void **state)
 {
     const struct bundle_answer wanted[] = {{200, "taken"}, {409, "no"}};
+    struct verdict_list told = {.master = 7,
+                                .count = 2,
+                                .news = {{.number = 4, .verdict = 1, .rank = -1, .text = "begins"},
+                                         {.number = 9, .rank = 3, .process = 17, .over = 1, .text = "en\nds"}}},
+                        heard;
     struct bundle_answer got[3];
     size_t size;
-    uint8_t *bytes = answers_write(wanted, 2, &size);
-    assert_int_equal(answers_read(bytes, size, got, 2), TUTTI_SUCCESS);
+    uint8_t *bytes = answers_write(wanted, 2, &told, &size);
+    assert_int_equal(answers_read(bytes, size, got, 2, &heard), TUTTI_SUCCESS);
+    assert_int_equal(heard.master, 7);
+    assert_int_equal(heard.count, 2);
+    assert_int_equal(heard.news[0].rank, -1);
+    assert_string_equal(heard.news[0].text, "begins");
+    assert_true(heard.news[1].number == 9 && heard.news[1].rank == 3 && heard.news[1].process == 17);
+    assert_true(heard.news[1].over);
+    assert_string_equal(heard.news[1].text, "en?ds");
     assert_int_equal(got[1].status, 409);
     assert_string_equal(got[0].sentence, "taken");
-    assert_int_equal(answers_read(bytes, size, got, 1), TUTTI_INVALID_USAGE);
-    assert_int_equal(answers_read(bytes, size, got, 3), TUTTI_INVALID_USAGE);
-    assert_int_equal(answers_read(bytes, size - 1, got, 2), TUTTI_INVALID_USAGE);
+    assert_int_equal(answers_read(bytes, size, got, 1, &heard), TUTTI_INVALID_USAGE);
+    assert_int_equal(answers_read(bytes, size, got, 3, &heard), TUTTI_INVALID_USAGE);
+    assert_int_equal(answers_read(bytes, size - 1, got, 2, &heard), TUTTI_INVALID_USAGE);
+    free(bytes);
+    told.news[1].number = 4; /* news that does not rise */
+    bytes = answers_write(wanted, 2, &told, &size);
+    assert_int_equal(answers_read(bytes, size, got, 2, &heard), TUTTI_INVALID_USAGE);
     free(bytes);
     const struct bundle_answer senseless = {7, ""};
-    bytes = answers_write(&senseless, 1, &size);
-    assert_int_equal(answers_read(bytes, size, got, 1), TUTTI_INVALID_USAGE);
+    bytes = answers_write(&senseless, 1, &heard, &size);
+    assert_int_equal(answers_read(bytes, size, got, 1, &heard), TUTTI_INVALID_USAGE);
     free(bytes);
 }
 

@@ -23,6 +23,12 @@ TUTTI, FAULTY = sys.argv.pop(1), sys.argv.pop(1)
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
+def answers(status):
+    """To a bundle of one report, as control/report/report.proto has it."""
+    answer = bytes([8, status & 127 | 128, status >> 7])
+    return bytes([10, len(answer)]) + answer
+
+
 class Recorder(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -34,8 +40,8 @@ class Recorder(http.server.BaseHTTPRequestHandler):
             return
         status = server.answers.pop(0) if server.answers else 200
         server.reports.append((time.monotonic(), body, self.headers, status))
-        text = b"no\n\x1b[31msuch thing" if status != 200 else b""
-        self.send_response(status)
+        text = b"no\n\x1b[31msuch thing" if status not in (200, 428) else answers(status)
+        self.send_response(200 if status == 428 else status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -167,10 +173,10 @@ class AgentTest(unittest.TestCase):
         port = self.master(answers=[401]).server_port
         done = self.once(port)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"http://127.0.0.1:{port}/report: the master refuses (401): no  [31msuch thing\n", done.stderr)
+        self.assertIn(f"http://127.0.0.1:{port}/bundle: the master refuses (401): no  [31msuch thing\n", done.stderr)
         done = self.once(1)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("tutti agent: http://127.0.0.1:1/report: Failed to connect", done.stderr)
+        self.assertIn("tutti agent: http://127.0.0.1:1/bundle: Failed to connect", done.stderr)
         done = self.once(port, "--dir", "/nonexistent")
         self.assertIn("looking for black boxes in /nonexistent", done.stderr)
         for options, sentence in ((("--master", "http://192.0.2.1:1"), "would travel in the clear"),

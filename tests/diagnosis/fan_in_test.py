@@ -77,20 +77,24 @@ class FanInTest(HostsTest):
         self.assertEqual(hosts["row"]["from"], "127.0.0.1 over hall")
         self.assertEqual(hosts["hall"]["from"], "127.0.0.1")
         self.assertLess(abs(hosts["b"]["clock_ahead_seconds"]), 30)
+        listener = self.start_listener("b")
         self.ranks[0].kill()
         begun = time.monotonic()
         self.master.wait(rf"VERDICT: rank 0 .*process {self.ranks[0].pid}.*, dead.* ended without a word", LONG)
         print(f"a death was named after {time.monotonic() - begun:.2f} s")
+        listener.wait(rf"verdict of rank 0, process {self.ranks[0].pid}: verdict \d+: rank 0 ", LONG)
+        self.assertTrue(any(name.endswith(".verdicts") for name in os.listdir(self.path("b"))))
         for program in (*self.leaves, self.row, self.hall, self.master):
             self.assertEqual(program.end(), 0, program.text)
             self.assertNotIn("refused", program.text)
+        self.assertFalse(any(name.endswith(".verdicts") for name in os.listdir(self.path("b"))))
 
     def test_parents_come_and_go(self):
         """The agent in the middle goes and comes, then the master; who reports through them is not started again."""
         self.levels()
         self.row.process.kill()
         self.row.process.wait()
-        self.leaves[0].wait(r"127.0.0.1:\d+/report: ", LONG)
+        self.leaves[0].wait(r"127.0.0.1:\d+/bundle: ", LONG)
         self.relay("row", self.hall.url, self.row.port)
         self.leaves[0].wait("Reporting again to", LONG)
         self.master.process.kill()

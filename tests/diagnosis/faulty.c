@@ -3,9 +3,11 @@
  * faulty FAULT RANK AT [MS]: a job like training in three dimensions: neighbours in pairs, ranks of one place in their
  * pairs, all. From step AT on RANK does what FAULT says; a slow one is late by MS in each step. A rank that hears of a
  * failure says so and stays, as a program that is caught in its error handling.
+ * faulty listen: no job, but what a process in that folder of black boxes hears of the job's master, a line each.
  */
 #include "tutti/tutti.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,8 +84,28 @@ static tutti_result_t start(struct job *job)
     return result;
 }
 
+static int listen_to_verdicts(void)
+{
+    struct pollfd ready = {.events = POLLIN};
+    tutti_event_t event = {.size = sizeof event};
+    tutti_events_t events;
+    if (tutti_events_open(&events, &ready.fd) != TUTTI_SUCCESS)
+        return 1;
+    printf("listens\n");
+    fflush(stdout);
+    while (poll(&ready, 1, -1) == 1)
+        while (tutti_events_next(events, &event) == TUTTI_SUCCESS) {
+            printf("%s of rank %d, process %u: %s\n", event.kind == TUTTI_EVENT_VERDICT ? "verdict" : "end", event.rank,
+                   event.process, event.text);
+            fflush(stdout);
+        }
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "listen") == 0)
+        return listen_to_verdicts();
     struct job job = {.fault = argc > 1 ? argv[1] : "none",
                       .culprit = argc > 2 ? atoi(argv[2]) : -1,
                       .at = argc > 3 ? atoi(argv[3]) : 0,

@@ -90,6 +90,12 @@ class HostsTest(unittest.TestCase):
             rank.stdout.close()
         held.close()
 
+    def start_listener(self, host):
+        """A process there, which hears what the agent tells of the master's verdicts."""
+        listener = self.start("env", f"TUTTI_TRACE_DIR={self.path(host)}", FAULTY, "listen")
+        listener.wait("listens\n")
+        return listener
+
     def make_certificate(self):
         self.certificate = self.path("cert.pem")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",

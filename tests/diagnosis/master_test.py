@@ -9,6 +9,7 @@ import glob
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -46,6 +47,7 @@ class MasterTest(HostsTest):
         hook = (f'echo "$TUTTI_VERDICT_KIND $TUTTI_VERDICT_RANK $TUTTI_VERDICT_HOST $TUTTI_VERDICT_PID" '
                 f'>{self.path("hooked-$TUTTI_VERDICT_KIND")}; cat >{self.path("json-$TUTTI_VERDICT_KIND")}; exit 3')
         master = self.start_all("--hook", hook, "--act", "--history", self.path("history"))
+        listener = self.start_listener("a")
         time.sleep(2)
         self.assertEqual(self.hangs(json.loads(self.page("/verdicts"))["verdicts"]), [])
         pid = self.ranks[2].pid
@@ -71,6 +73,9 @@ class MasterTest(HostsTest):
         self.assertRegex(self.page("/network"), r"^NETWORK: job world\S*, 4 ranks on 2 hosts: ")
         self.ranks[2].send_signal(signal.SIGCONT)
         master.wait(rf"verdict {number} is over, after ")
+        told = re.escape(sentence[:300])
+        listener.wait(rf"verdict of rank 2, process {pid}: verdict {number}: {told}")
+        listener.wait(rf"end of rank 2, process {pid}: verdict {number} is over, after .*: rank 2 ")
         history = self.hangs(json.loads(self.page("/history")))
         self.assertEqual([(v["kind"], v["hook"]) for v in history], [("stopped", "exit status 3")])
         self.assertGreater(history[0]["ended"], history[0]["began"])

@@ -144,6 +144,7 @@ static int take_bundle(const uint8_t *data, size_t size)
     struct master_job job = {0};
     struct bundle bundle;
     struct bundle_answer answers[ANSWERS];
+    struct verdict_list verdicts;
     size_t length;
     if (bundle_read(data, size, &bundle) == TUTTI_SUCCESS) {
         free(bundle_write(&bundle, &length));
@@ -151,7 +152,15 @@ static int take_bundle(const uint8_t *data, size_t size)
             take(&job, bundle.reports[i].bytes, bundle.reports[i].size, i);
         bundle_free(&bundle);
     }
-    answers_read(data, size, answers, ANSWERS);
+    if (answers_read(data, size, answers, ANSWERS, &verdicts) == TUTTI_SUCCESS && !verdicts_check(&verdicts))
+        abort();
+    memset(&verdicts, 0, sizeof verdicts); /* the same bytes, as a file that anybody may have written */
+    memcpy(&verdicts, data, size < sizeof verdicts ? size : sizeof verdicts);
+    verdicts.magic = VERDICTS_MAGIC;
+    verdicts.version = VERDICTS_VERSION;
+    for (uint32_t i = 0; verdicts_check(&verdicts) && i < verdicts.count; i++)
+        if (strnlen(verdicts.news[i].text, VERDICTS_TEXT) == VERDICTS_TEXT)
+            abort();
     job_free(&job);
     return 0;
 }
