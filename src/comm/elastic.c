@@ -134,19 +134,6 @@ static tutti_result_t be_over(struct tutti_elastic *elastic, tutti_result_t resu
     return error_note(result, "%s", elastic->sentence);
 }
 
-/* "what 1 2 3", or "" of an empty set. */
-static const char *name_members(const struct generation *of, const struct consent_set *set, const char *what,
-                                char text[240])
-{
-    int used = snprintf(text, 240, "%s", what), count = 0;
-    for (int rank = 0; rank < of->members; rank++)
-        if (consent_has(set, rank) && ++count <= 16)
-            used += snprintf(text + used, 240 - (size_t)used, " %d", of->member[rank].number);
-    if (count > 16)
-        snprintf(text + used, 240 - (size_t)used, " and more");
-    return count ? text : "";
-}
-
 static tutti_result_t be_left_out(struct tutti_elastic *elastic)
 {
     const struct generation *now = elastic->now;
@@ -155,8 +142,8 @@ static tutti_result_t be_left_out(struct tutti_elastic *elastic)
     struct consent_set apart = now->consent.lost; /* of those that go on: others may be dead */
     for (int i = 0; i < CONSENT_WORDS; i++)
         apart.word[i] &= now->consent.value.set.word[i];
-    const char *others = name_members(now, &now->consent.value.set, "there go on members", going),
-               *cut = name_members(now, &apart, "it has no lane to members", lost);
+    const char *others = generation_names(now, &now->consent.value.set, "there go on members", going),
+               *cut = generation_names(now, &apart, "it has no lane to members", lost);
     snprintf(late, sizeof late, "it did not answer within %.3f s", (double)elastic->settings.timeout / NS_PER_S);
     error_set(TUTTI_REMOTE_ERROR,
               "member %d (unit %d) was left out of generation %llu: %s, or another member of its unit was lost; %s. "
@@ -177,10 +164,22 @@ static void take_generation(struct tutti_elastic *elastic, struct generation *ne
     elastic->number++;
 }
 
-static void tell_of_next(const struct tutti_elastic *elastic, int before)
+/* Tells those that go on which members left, and what becomes of the step. */
+static void tell_of_next(const struct tutti_elastic *elastic, const struct elastic_work *work, bool counts)
 {
-    log_info("generation %llu of an elastic group: %d members in %d units, after %d",
-             (unsigned long long)elastic->number, elastic->now->members, elastic->now->units, before);
+    const struct generation *before = elastic->before, *now = elastic->now;
+    char away[240], here[240];
+    struct consent_set left = {{0}};
+    for (int rank = 0; rank < before->members; rank++)
+        if (!consent_has(&before->consent.value.set, rank))
+            consent_add(&left, rank);
+    const char *without = generation_names(before, &left, "it goes on without members", away);
+    log_warn("generation %llu of an elastic group begins: %s; %s, in %d units, %s", (unsigned long long)elastic->number,
+             *without ? without : "nobody is missing",
+             generation_names(before, &before->consent.value.set, "members", here), now->units,
+             work->newcomers ? "go on, and have not grown"
+             : counts        ? "go on, and their step counts with all who were in it"
+                             : "do their step again");
 }
 
 /* Members consent. *counts: the turn does. A turn of growth that counts has made the next generation. */
@@ -188,7 +187,6 @@ static tutti_result_t end_generation(struct tutti_elastic *elastic, struct elast
                                      bool *counts)
 {
     struct generation *now = elastic->now, *next = NULL;
-    int before = now->members;
     tutti_result_t result = generation_end(now, due);
     if (result != TUTTI_SUCCESS)
         return be_over(elastic, result);
@@ -204,7 +202,7 @@ static tutti_result_t end_generation(struct tutti_elastic *elastic, struct elast
         return be_over(elastic, result);
     }
     take_generation(elastic, next);
-    tell_of_next(elastic, before);
+    tell_of_next(elastic, work, *counts);
     return TUTTI_SUCCESS;
 }
 
@@ -429,7 +427,8 @@ tutti_result_t elastic_grow(struct tutti_elastic *elastic, int newcomers, const 
         return result;
     }
     take_generation(elastic, work.grown);
-    tell_of_next(elastic, before);
+    log_info("generation %llu of an elastic group: %d members in %d units, after %d",
+             (unsigned long long)elastic->number, elastic->now->members, elastic->now->units, before);
     see_grown(elastic->now, clock_ns() + elastic->now->timeout);
     return TUTTI_SUCCESS;
 }

@@ -69,10 +69,31 @@ static void see_lost(struct generation *generation)
             consent_add(&generation->consent.lost, rank);
 }
 
+const char *generation_names(const struct generation *of, const struct consent_set *set, const char *what,
+                             char text[240])
+{
+    int used = snprintf(text, 240, "%s", what), count = 0;
+    for (int rank = 0; rank < of->members; rank++)
+        if (consent_has(set, rank) && ++count <= 16)
+            used += snprintf(text + used, 240 - (size_t)used, " %d", of->member[rank].number);
+    if (count > 16)
+        snprintf(text + used, 240 - (size_t)used, " and more");
+    return count ? text : "";
+}
+
+/* Because of what a member says: it has left itself, or misses others. */
 static void stop_for(struct generation *generation, int from)
 {
-    char sentence[80];
-    snprintf(sentence, sizeof sentence, "rank %d ends the generation, as a member is missing", from);
+    char sentence[TEAM_SENTENCE], names[240];
+    struct consent_set gone = {{0}};
+    bool left = atomic_load(&generation->left[from]);
+    for (int rank = 0; rank < generation->members && !left; rank++)
+        if (member_is_gone(generation, rank))
+            consent_add(&gone, rank);
+    const char *which = generation_names(generation, &gone, ": gone are members", names);
+    snprintf(sentence, sizeof sentence, "member %d %s%s; the members that are here agree on the next generation",
+             generation->member[from].number, left ? "has left the group" : "ends the generation, as it misses others",
+             which);
     if (!atomic_load(&generation->comm->team->failed))
         team_fail(generation->comm->team, TUTTI_REMOTE_ERROR, -1, sentence);
     if (generation->data && generation->data->team && !atomic_load(&generation->data->team->failed))
@@ -114,10 +135,15 @@ static tutti_result_t give_up(struct generation *generation)
 {
     struct tutti_comm *both[] = {generation->comm, generation->data};
     int count = both[1] && both[1] != both[0] ? 2 : 1;
+    char sentence[TEAM_SENTENCE];
     tutti_result_t result = TUTTI_SUCCESS;
+    snprintf(sentence, sizeof sentence, "the generation ends: %s", error_last());
+    char *noticed = strstr(sentence, " (noticed by ");
+    if (noticed)
+        *noticed = 0; /* what fails here adds its own */
     for (int i = 0; i < count; i++)
         if (!atomic_load(&both[i]->team->failed))
-            team_fail(both[i]->team, TUTTI_REMOTE_ERROR, both[i]->team->rank, "a member ends the generation");
+            team_fail(both[i]->team, TUTTI_REMOTE_ERROR, both[i]->team->rank, sentence);
     for (int i = 0; i < count; i++) {
         tutti_result_t settled = comm_abort(both[i], true);
         result = result == TUTTI_SUCCESS ? settled : result;
@@ -346,7 +372,7 @@ tutti_result_t generation_finish(struct generation *generation, uint32_t turn)
     bool may = consent_finish(&generation->consent, turn);
     lock_release(&engine->lock);
     if (!may)
-        return error_note(TUTTI_REMOTE_ERROR, "another member ends the generation");
+        return error_note(TUTTI_REMOTE_ERROR, "another member ends the generation, as it misses others");
     return team_do(
         generation->comm->team,
         &(struct call){
@@ -424,6 +450,21 @@ static void ending_follow(struct ending *ending, uint64_t now)
         begin_asking(ending, now);
 }
 
+static tutti_result_t say_too_few(const struct generation *generation)
+{
+    const struct consent *consent = &generation->consent;
+    struct consent_set away = {{0}};
+    char names[240];
+    for (int rank = 0; rank < consent->members; rank++)
+        if (rank != consent->me && consent_awaits(consent, rank))
+            consent_add(&away, rank);
+    return error_set(TUTTI_REMOTE_ERROR,
+                     "%d of %d units are here and reach one another%s, and %d must be: raise the timeout or lower the "
+                     "minimum of tutti_elastic_config_t",
+                     consent_rest(consent), generation->units,
+                     generation_names(generation, &away, "; no answer came from members", names), consent->minimum);
+}
+
 static tutti_result_t ending_look(struct ending *ending)
 {
     struct generation *generation = ending->generation;
@@ -439,12 +480,7 @@ static tutti_result_t ending_look(struct ending *ending)
         ending_follow(ending, now);
     if (generation->consent.decided)
         return TUTTI_SUCCESS;
-    return ending->too_few
-               ? error_set(TUTTI_REMOTE_ERROR,
-                           "%d of %d units are here and reach one another, and %d must be: raise the "
-                           "timeout or lower the minimum of tutti_elastic_config_t",
-                           consent_rest(&generation->consent), generation->units, generation->consent.minimum)
-               : TUTTI_IN_PROGRESS;
+    return ending->too_few ? say_too_few(generation) : TUTTI_IN_PROGRESS;
 }
 
 tutti_result_t generation_end(struct generation *generation, uint64_t due)

@@ -36,6 +36,9 @@ tutti_result_t generation_open(struct tutti_comm *comm, const struct generation_
                                uint64_t timeout, uint32_t turn, struct generation **out);
 /* The next one, as members of the old one have decided. Nothing is waited for. */
 tutti_result_t generation_follow(const struct generation *old, uint64_t deadline, struct generation **out);
+/* "what 1 2 3", by the members' numbers, or "" of an empty set. */
+const char *generation_names(const struct generation *of, const struct consent_set *set, const char *what,
+                             char text[240]);
 /* Members make what they share. */
 tutti_result_t generation_make(struct generation *generation, uint64_t deadline);
 /* A call that works on the turn begins; 0: it ends. A member that is in none is late: it does not answer. */
@@ -44,10 +47,11 @@ void generation_enter(struct generation *generation, uint32_t turn);
 void generation_set_due(struct generation *generation, uint64_t due);
 /* The work of the turn is done, and so it is on all members. */
 tutti_result_t generation_finish(struct generation *generation, uint32_t turn);
-/* Gives up what goes on, and waits until the members have decided; `due`: when they should have come. An error, too,
- * where a member's GPU may still store to this one's memory. */
+/* Gives up what goes on because of error_last(), and waits until the members have decided; `due`: when they should have
+ * come. An error, too, where a member's GPU may still store to this one's memory. */
 tutti_result_t generation_end(struct generation *generation, uint64_t due);
-/* Tells the others that this member takes part no more. If it `fails`, what goes on is given up. */
+/* Tells the others that this member takes part no more. If it `fails`, because of error_last(), what goes on is given
+ * up. */
 void generation_leave(struct generation *generation, bool fails);
 /* Members that come back later hear how the generation has ended, or that it has. NULL is allowed. */
 void generation_close(struct generation *generation);

@@ -255,13 +255,14 @@ static bool judge_bound(const struct told *told)
 /* `killed`: members that were, or may have been; `stops`: that come back. */
 static bool judge(const bool *stops, const bool *killed, const bool *died, const char *what)
 {
-    bool right = true;
+    bool right = true, left[MEMBERS];
     int whole = 0, apart = 0;
     for (int step = 1; step <= STEPS; step++)
         right &= judge_step(step);
     for (int i = 0; i < MEMBERS; i++) {
         const struct told *told = &job->told[i];
         bool broken = job->units && (killed[i ^ 1] || stops[i ^ 1]), out = killed[i] || stops[i] || broken;
+        left[i] = out;
         whole += told->result == TUTTI_SUCCESS && told->steps == STEPS && !died[i];
         right &= judge_bound(told);
         if (told->wrong || (died[i] && !killed[i])) {
@@ -282,6 +283,7 @@ static bool judge(const bool *stops, const bool *killed, const bool *died, const
     }
     if (whole < job->whole || (job->exactly && (whole > job->whole || whole + apart < MEMBERS)))
         right = false;
+    right &= !job->all || words_judge(left);
     if (!right)
         fprintf(stderr, "wrong: %s; %d members are whole\n", what, whole);
     for (int i = 0; i < MEMBERS && (!right || getenv("TUTTI_TEST_SAY")); i++)
@@ -300,6 +302,7 @@ static void start(pid_t *pid, void (*work)(void))
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         me = i;
+        words_keep(i);
         if (i == 0 && tutti_get_unique_id(&job->id) == TUTTI_SUCCESS)
             atomic_store(&job->made, true);
         work();
@@ -327,7 +330,9 @@ static bool finish_run(pid_t *pid, bool *stops, bool *killed, const char *what)
         waitpid(pid[i], &status, 0);
         died[i] = status != 0;
     }
-    return judge(stops, killed, died, what) && right;
+    right &= judge(stops, killed, died, what);
+    words_forget();
+    return right;
 }
 
 static void new_job(int timeout_ms)
@@ -556,7 +561,8 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     setenv("TUTTI_TRANSPORT", argv[1], 1);
-    setenv("TUTTI_DEBUG", "none", 0);
+    if (!words_begin())
+        return 2;
     setenv("TUTTI_TRACE", "0", 1);
     job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool cuts = argc > 2 && strncmp(argv[2], "cut", 3) == 0;

@@ -95,4 +95,15 @@ void network_take(int member);
 void network_cut(int from, int to, bool both);
 void network_heal(void);
 
+/* ---- elastic_words.c ---- */
+
+/* Warnings go to a file for each member. False: there is no room for a folder. */
+bool words_begin(void);
+/* Of a member, before its first call. */
+void words_keep(int member);
+/* Has each of those who went on named each one of the others, `left`? */
+bool words_judge(const bool *left);
+/* At the end of a run. */
+void words_forget(void);
+
 #endif
