@@ -95,8 +95,8 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
     op->call = *call;
     op->route = team->route;
     op->kind = team->route.kind;
-    op->wire_kind = (enum wire_collective)call->coll;
-    op->bytes = team_vector_bytes(team, call);
+    op->wire_kind = call->shown ? (enum wire_collective)(call->shown - 1) : (enum wire_collective)call->coll;
+    op->bytes = call->shown ? call->shown_count * call->size : team_vector_bytes(team, call);
     op->owned = owned;
     team_issue(team, op, stream);
     return TUTTI_SUCCESS;
@@ -104,7 +104,7 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
 
 tutti_result_t team_collective(struct team *team, const struct call *call, void *owned, struct tutti_stream *stream)
 {
-    if (team->shared && !stream &&
+    if (team->shared && !stream && !call->shown &&
         shared_exchange_now(team, call)) /* nothing of alltoallv, which alone has something owned */
         return TUTTI_SUCCESS;
     return issue_call(team, call, owned, stream);

@@ -28,6 +28,9 @@ struct call {
     int16_t op;            /* tutti_op_t; -1: none */
     bool premul;           /* a pre-multiplied sum: op is TUTTI_SUM then */
     uint8_t size;          /* bytes of an element: call_fill() */
+    uint8_t shown;         /* 0: nothing; else it is a part of the collective of this number less 1, which the black box
+                              shows, */
+    size_t shown_count;    /* of so many elements */
     uint64_t scalar;       /* of a pre-multiplied sum */
     const void *scalar_at; /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
     const void *in;

@@ -39,7 +39,7 @@ void team_begin(struct team *team, struct op *op, struct tutti_stream *stream)
     op->seq = op->kind->counted ? team_next_seq(team) : ++team->p2p_seq;
     op->whole_seq = team_whole_seq(team);
     op->trace = trace_op_begin(team->trace, op->seq, op->wire_kind, (int)op->call.type, op->call.op, op->call.root,
-                               op->call.count, op->bytes);
+                               op->call.shown ? op->call.shown_count : op->call.count, op->bytes);
     team_enqueue(team, op, stream);
     team_progress(team);
 }

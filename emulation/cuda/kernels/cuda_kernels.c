@@ -26,7 +26,8 @@ __thread bool cuda_kernel_has_waited;
     RUN(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     RUN(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     RUN(tutti_reduce_listed_##name, kernel_list)                                                                       \
-    RUN(tutti_reduce_peer_##name, kernel_peer)
+    RUN(tutti_reduce_peer_##name, kernel_peer)                                                                         \
+    RUN(tutti_reduce_folded_##name, kernel_courier)
 RUN(tutti_chain, kernel_chain)
 RUN(tutti_courier, kernel_courier)
 RUN(tutti_exchange, kernel_exchange)
@@ -45,7 +46,8 @@ KERNEL_FLOATS(RUN_REDUCTIONS)
     ROW(tutti_reduce_ring_##name, kernel_reduce)                                                                       \
     ROW(tutti_reduce_lines_##name, kernel_reduce)                                                                      \
     ROW(tutti_reduce_listed_##name, kernel_list)                                                                       \
-    ROW(tutti_reduce_peer_##name, kernel_peer)
+    ROW(tutti_reduce_peer_##name, kernel_peer)                                                                         \
+    ROW(tutti_reduce_folded_##name, kernel_courier)
 static const struct cuda_kernel kernels[] = {
     ROW(tutti_chain, kernel_chain) ROW(tutti_courier, kernel_courier) ROW(tutti_exchange, kernel_exchange)
         ROW(tutti_messages, kernel_messages) ROW(tutti_gather_words, kernel_list)

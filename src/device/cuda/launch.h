@@ -25,6 +25,7 @@ enum kernel_id {
     KERNEL_REDUCE_LINES,
     KERNEL_REDUCE_RING,
     KERNEL_REDUCE_LISTED,
+    KERNEL_REDUCE_FOLDED, /* a courier, which reduces, too */
     KERNEL_COUNT,
     KERNEL_NONE = KERNEL_COUNT
 };

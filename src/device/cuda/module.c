@@ -18,7 +18,8 @@
 static const char *const moves[KERNEL_REDUCE_ONE] = {
     "tutti_exchange",         "tutti_chain", "tutti_courier",     "tutti_messages",
     "tutti_exchange_dynamic", "tutti_puts",  "tutti_gather_words"};
-static const char *const families[KERNEL_FAMILIES] = {"one", "two", "bulk", "peer", "lines", "ring", "listed"};
+static const char *const families[KERNEL_FAMILIES] = {"one",   "two",  "bulk",   "peer",
+                                                      "lines", "ring", "listed", "folded"};
 
 /* In place of the kernels, where the build found no nvcc: no driver of a real GPU loads this. */
 static const unsigned char no_kernels[] = "built without kernels";

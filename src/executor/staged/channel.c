@@ -247,13 +247,15 @@ static void stop_thread(struct channel *channel)
 static tutti_result_t channel_agree(struct staged *staged)
 {
     const struct team *team = staged->base.team;
-    struct share mine = share_of(team, staged->blocks), *all = malloc((size_t)team->nranks * sizeof *all);
+    struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
     mine.direct_from = direct_from(staged);
+    mine.folds = staged->kernel;
     tutti_result_t result = all ? team_tell_all(staged->base.team, &mine, sizeof mine, all)
                                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
         staged->direct_from = share_direct_from(all, team->nranks);
+        staged->folds = share_folds(all, team->nranks);
         staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
         share_report(team, &mine, staged->channels);
     }

@@ -150,26 +150,35 @@ void courier_close(struct staged *staged)
     end_doubt(staged);
 }
 
+/* A job that folds has a kernel of its type. Each block serves as many channels as any other, or one more. */
+static tutti_result_t launch_for(struct staged *staged, const struct job *job, struct kernel_courier *what,
+                                 CUstream stream)
+{
+    what->channels = 32 - (uint32_t)__builtin_clz(job->channels);
+    what->op = job->call.op;
+    unsigned most = (unsigned)staged->blocks;
+    struct kernel_launch how = {.kernel = job->fold == FOLD_NONE ? KERNEL_COURIER : KERNEL_REDUCE_FOLDED,
+                                .blocks = what->channels < most ? what->channels : most,
+                                .threads = KERNEL_COURIER_THREADS};
+    return cuda_launch(staged->base.device, &how, job->call.type, what, stream);
+}
+
 tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream)
 {
-    unsigned blocks = 32 - (unsigned)__builtin_clz(job->channels);
-    struct kernel_launch how = {.kernel = KERNEL_COURIER, .blocks = blocks, .threads = KERNEL_COURIER_THREADS};
     struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
                                   .over = (const uint32_t *)(uintptr_t)staged->done_device,
                                   .job = job->sequence};
-    return cuda_launch(staged->base.device, &how, TUTTI_UINT8, &what, stream);
+    return launch_for(staged, job, &what, stream);
 }
 
 tutti_result_t courier_capture(struct staged *staged, const struct job *recipe, CUstream stream)
 {
-    unsigned blocks = 32 - (unsigned)__builtin_clz(recipe->channels);
-    struct kernel_launch how = {.kernel = KERNEL_COURIER, .blocks = blocks, .threads = KERNEL_COURIER_THREADS};
     uint64_t post = staged->copies_device + (uint64_t)((char *)staged->post - (char *)staged->copies);
     struct kernel_courier what = {.copies = (struct kernel_copy *)(uintptr_t)staged->copies_device,
                                   .post = (struct kernel_post *)(uintptr_t)post,
                                   .launches = (uint32_t *)(uintptr_t)staged->launches,
                                   .recipe = recipe->sequence};
-    return cuda_launch(staged->base.device, &how, TUTTI_UINT8, &what, stream);
+    return launch_for(staged, recipe, &what, stream);
 }
 
 bool courier_is_asked(const struct staged *staged)
@@ -248,24 +257,56 @@ static void order_part(struct kernel_copy *slot, enum kernel_order part, uint64_
     __atomic_store_n(&slot->part[part + 1], KERNEL_ORDER_PART(word >> 32, number), __ATOMIC_RELEASE);
 }
 
+struct order {
+    uint64_t to, from, bytes, own;
+    uint32_t fold;
+};
+
 /* One order, and its end. */
-static tutti_result_t order(struct channel *channel, uint64_t to, uint64_t from, size_t bytes, const struct job *meets)
+static tutti_result_t order(struct channel *channel, const struct order *what, const struct job *meets)
 {
     struct staged *staged = channel->staged;
     struct kernel_copy *slot = &staged->copies[channel->index];
     uint32_t number = order_number(channel);
-    order_part(slot, KERNEL_ORDER_TO, to, number);
-    order_part(slot, KERNEL_ORDER_FROM, from, number);
-    order_part(slot, KERNEL_ORDER_BYTES, bytes, number);
-    order_part(slot, KERNEL_ORDER_JOB, channel->job, number);
+    order_part(slot, KERNEL_ORDER_TO, what->to, number);
+    order_part(slot, KERNEL_ORDER_FROM, what->from, number);
+    order_part(slot, KERNEL_ORDER_BYTES, what->bytes, number);
+    order_part(slot, KERNEL_ORDER_OWN, what->own, number);
+    order_part(slot, KERNEL_ORDER_JOB, (uint64_t)what->fold << 32 | channel->job, number);
     if (meets)
         return wait_for_order(staged, slot, number, meets);
-    uint64_t began = clock_ns(), rest = courier_rest(channel->pace, bytes);
+    uint64_t began = clock_ns(), rest = courier_rest(channel->pace, what->bytes);
     if (rest) /* this thread would only look on; who carries what is posted may need the processor */
         usleep((useconds_t)(rest / NS_PER_US));
     tutti_result_t result = wait_for_order(staged, slot, number, NULL);
-    channel->pace = courier_pace(channel->pace, bytes, clock_ns() - began);
+    channel->pace = courier_pace(channel->pace, what->bytes, clock_ns() - began);
     return result;
+}
+
+static tutti_result_t order_copy(struct channel *channel, uint64_t to, uint64_t from, size_t bytes,
+                                 const struct job *meets)
+{
+    return order(channel, &(struct order){.to = to, .from = from, .bytes = bytes}, meets);
+}
+
+tutti_result_t courier_fold(struct channel *channel, const struct courier_fold *fold)
+{
+    const struct order what = {.to = (uintptr_t)fold->to,
+                               .from = (uintptr_t)fold->from,
+                               .bytes = fold->bytes,
+                               .own = (uintptr_t)fold->own,
+                               .fold = kernel_fold(fold->nranks, fold->rank)};
+    return order(channel, &what, NULL);
+}
+
+tutti_result_t courier_scale(struct channel *channel, const void *gpu, void *host, size_t bytes, uint64_t scalar)
+{
+    const struct order what = {.to = (uintptr_t)host,
+                               .from = scalar,
+                               .bytes = bytes,
+                               .own = (uintptr_t)gpu,
+                               .fold = kernel_fold(1, 0) | KERNEL_FOLD_SCALES};
+    return order(channel, &what, NULL);
 }
 
 /* Memory that nothing else is copied to: where a graph's kernel comes between, a kernel of the job may take the order
@@ -279,7 +320,7 @@ tutti_result_t courier_meet(struct channel *channel, const struct job *job, cons
 {
     const struct staged *staged = channel->staged;
     uint64_t to = staged->copies_device + (uint64_t)(first_memory(staged) - (char *)staged->copies);
-    tutti_result_t result = order(channel, to, (uintptr_t)gpu, courier_brings(bytes) ? bytes : 0, job);
+    tutti_result_t result = order_copy(channel, to, (uintptr_t)gpu, courier_brings(bytes) ? bytes : 0, job);
     if (result != TUTTI_SUCCESS) /* a kernel that comes later finds nothing to bring: the memory may be gone by then */
         order_part(&staged->copies[channel->index], KERNEL_ORDER_BYTES, 0, channel->ordered);
     return result;
@@ -313,7 +354,7 @@ static tutti_result_t bounce(struct channel *channel, char *gpu, char *host, siz
         uint64_t there = (uintptr_t)gpu + at;
         if (to_gpu)
             memcpy(between, host + at, some);
-        result = order(channel, to_gpu ? there : address, to_gpu ? address : there, some, NULL);
+        result = order_copy(channel, to_gpu ? there : address, to_gpu ? address : there, some, NULL);
         if (result == TUTTI_SUCCESS && !to_gpu)
             memcpy(host + at, between, some);
     }
@@ -325,5 +366,5 @@ tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size
     uint64_t there = (uintptr_t)gpu, here = (uintptr_t)host;
     if (!is_pinned(channel->staged, host))
         return bounce(channel, gpu, host, bytes, to_gpu);
-    return order(channel, to_gpu ? there : here, to_gpu ? here : there, bytes, NULL);
+    return order_copy(channel, to_gpu ? there : here, to_gpu ? here : there, bytes, NULL);
 }

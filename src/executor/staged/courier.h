@@ -31,4 +31,16 @@ uint64_t courier_pace(uint64_t pace, size_t bytes, uint64_t took);
 /* As slice_copy(); the copy is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 
+/* The reduction of one block of each rank of the job's team, by the job's operator. `to` and `own` are memory of the
+ * GPU, or a slice's; rank p's block is at p * bytes behind `from`, in a slice. For jobs that fold. */
+struct courier_fold {
+    void *to;
+    const void *from, *own;
+    size_t bytes;
+    int nranks, rank;
+};
+tutti_result_t courier_fold(struct channel *channel, const struct courier_fold *fold);
+/* A copy to a slice, of which each element is multiplied by that one. For jobs that fold. */
+tutti_result_t courier_scale(struct channel *channel, const void *gpu, void *host, size_t bytes, uint64_t scalar);
+
 #endif

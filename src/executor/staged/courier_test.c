@@ -48,7 +48,7 @@ static void standing_still_is_no_waiting(void **state)
     *channel = (struct channel){.staged = staged, .team = team, .job = 1};
     sigaction(SIGUSR1, &act, NULL);
     assert_int_equal(pthread_create(&thread, NULL, copy, channel), 0);
-    while (__atomic_load_n(&order.part[KERNEL_ORDER_LAST], __ATOMIC_ACQUIRE) >> 32 != 1)
+    while (__atomic_load_n(&order.part[KERNEL_ORDER_FOLD], __ATOMIC_ACQUIRE) >> 32 != 1)
         usleep(1000);
     usleep(SLOW_MS * 1000);
     assert_int_equal(pthread_kill(thread, SIGUSR1), 0);

@@ -11,6 +11,7 @@
 #include "engine/wait.h"
 #include "executor/staged/courier.h"
 #include "executor/staged/fail.h"
+#include "executor/staged/fold.h"
 
 #define LEAST 8  /* a slice is cut to a part of this at most, so that small vectors take few channels */
 #define ALIGN 64 /* elements */
@@ -61,9 +62,9 @@ static bool in_place(enum coll coll)
 static size_t slice_room(const struct staged *staged, const struct job *job)
 {
     const struct call *call = &job->call;
-    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks, blocks = in_place(call->coll)          ? 1
-                                                                            : call->coll == COLL_ALLTOALL ? 2 * n
-                                                                                                          : n + 1;
+    if (job->fold != FOLD_NONE)
+        return fold_room(staged, job);
+    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks, blocks = in_place(call->coll) ? 1 : call->coll == COLL_ALLTOALL ? 2 * n : n + 1;
     size_t most = staged->slice_bytes / (call->size * blocks);
     return most ? most : 1;
 }
@@ -71,6 +72,7 @@ static size_t slice_room(const struct staged *staged, const struct job *job)
 /* Every channel gets as many slices as every other, and as much. */
 void slice_cut(const struct staged *staged, struct job *job, size_t longest)
 {
+    job->fold = fold_choose(staged, job, longest);
     size_t count = job->call.count, most = slice_room(staged, job), channels = (size_t)staged->channels;
     size_t turns = (longest + most * channels - 1) / (most * channels), each = 1;
     if (longest) {
@@ -94,8 +96,10 @@ static bool slice_take(const struct channel *channel, const struct job *job, siz
     size_t left = job->call.count - index * job->each;
     slice->from = index * job->each;
     slice->count = left < job->each ? left : job->each;
-    slice->out = slice->memory;
-    if (!in_place(job->call.coll))
+    slice->in = slice->out = slice->memory;
+    if (job->fold != FOLD_NONE)
+        fold_place(channel, job, slice);
+    else if (!in_place(job->call.coll))
         slice->out += layout_of(channel, job).in * slice->count * job->call.size;
     return true;
 }
@@ -113,14 +117,27 @@ tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t
                       "staging through host memory");
 }
 
+static tutti_result_t slice_scale(struct channel *channel, const struct job *job, const void *gpu, void *host,
+                                  size_t bytes)
+{
+    trace_count(channel->staged->base.team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
+    return courier_scale(channel, gpu, host, bytes, job->call.scalar);
+}
+
 static tutti_result_t copy_blocks(struct channel *channel, const struct job *job, const struct slice *slice, void *gpu,
                                   char *host, size_t blocks, bool to_gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     size_t size = job->call.size, bytes = slice->count * size;
-    for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++)
-        result = slice_copy(channel, (char *)gpu + (i * job->call.count + slice->from) * size, host + i * bytes, bytes,
-                            to_gpu);
+    int stays = to_gpu ? -1 : fold_stays(channel, job);
+    for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++) {
+        char *there = (char *)gpu + (i * job->call.count + slice->from) * size, *here = host + i * bytes;
+        if ((int)i == stays)
+            continue;
+        result = !to_gpu && job->fold != FOLD_NONE && job->call.premul
+                     ? slice_scale(channel, job, there, here, bytes)
+                     : slice_copy(channel, there, here, bytes, to_gpu);
+    }
     return result;
 }
 
@@ -128,7 +145,10 @@ size_t slice_first(struct channel *channel, const struct job *job, const void **
 {
     struct slice *slice = channel->slice;
     *gpu = job->call.in;
-    return slice_take(channel, job, 0, slice) && layout_of(channel, job).in == 1 ? slice->count * job->call.size : 0;
+    bool copied = !(job->fold != FOLD_NONE && job->call.premul); /* as it is */
+    return slice_take(channel, job, 0, slice) && copied && layout_of(channel, job).in == 1
+               ? slice->count * job->call.size
+               : 0;
 }
 
 static tutti_result_t copy_in(struct channel *channel, const struct job *job, struct slice *slice)
@@ -137,18 +157,20 @@ static tutti_result_t copy_in(struct channel *channel, const struct job *job, st
     if (channel->brought) {
         channel->brought = false;
         trace_count(channel->staged->base.team->engine->trace, WIRE_COUNTER_STAGED_BYTES, bytes);
-        courier_fetch(channel, slice->memory, bytes);
+        courier_fetch(channel, slice->in, bytes);
         return TUTTI_SUCCESS;
     }
-    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->memory, layout_of(channel, job).in,
+    return copy_blocks(channel, job, slice, (void *)(uintptr_t)job->call.in, slice->in, layout_of(channel, job).in,
                        false);
 }
 
 static tutti_result_t slice_issue(struct channel *channel, const struct job *job, struct slice *slice)
 {
     struct call call = job->call;
+    if (job->fold != FOLD_NONE)
+        return fold_issue(channel, job, slice);
     call.count = slice->count;
-    call.in = slice->memory;
+    call.in = slice->in;
     call.out = slice->out;
     call_fill(&call);
     return team_collective(job_team(channel, job), &call, NULL, NULL);
@@ -190,7 +212,9 @@ static tutti_result_t hand_to_team(struct channel *channel, const struct job *jo
 static tutti_result_t slice_end(struct channel *channel, const struct job *job, struct slice *slice)
 {
     tutti_result_t result = team_wait(job_team(channel, job), slice->position);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS && job->fold != FOLD_NONE)
+        result = fold_end(channel, job, slice);
+    if (result == TUTTI_SUCCESS && job->fold != FOLD_WHOLE)
         result = slice_copy_out(channel, job, slice);
     return result == TUTTI_SUCCESS ? channel_mark(channel, slice->copied_out, channel->out) : result;
 }

@@ -19,9 +19,16 @@
 struct job;
 struct staged_windows;
 
+/* How a reduction is staged (fold.c). */
+enum fold {
+    FOLD_NONE,  /* by the team, on processors */
+    FOLD_WHOLE, /* all that is reduced at a rank is sent there, and the GPU reduces it */
+    FOLD_PARTS  /* each rank's GPU reduces a part of the slice, which is then sent to who wants it */
+};
+
 /* A slice of a collective. Messages lie in the memory of all three slices as they need it. */
 struct slice {
-    char *memory, *out; /* pinned; where its output lies in it */
+    char *memory, *in, *out; /* pinned; where its input and its output lie in it */
     CUevent copied_in, copied_out;
     uint64_t position;  /* in the team's queue */
     size_t from, count; /* elements of each block */
@@ -62,7 +69,7 @@ struct staged {
     CUdeviceptr done_device;
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
-    int blocks;   /* of a kernel, at most; 0: any number */
+    int blocks;   /* of a kernel that copies and reduces, at most */
     int channels; /* the same on all ranks */
     struct kernel_copy
         *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
@@ -71,6 +78,7 @@ struct staged {
     CUdeviceptr launches;     /* device memory: their launches */
     struct doubt doubt;
     bool kernel;        /* a kernel is to copy */
+    bool folds;         /* the GPUs of all ranks reduce what is staged */
     bool direct;        /* adapters read and write the GPU's memory by themselves, where they can */
     bool alone;         /* no executor above this one has islands: the rail is all ranks, where there is one */
     size_t direct_from; /* bytes of a message from which all ranks' adapters do; SIZE_MAX: not those of all ranks */
@@ -97,6 +105,7 @@ struct job {
     bool on_rail;           /* the call is of the ranks of this one's rail, and a step of */
     struct call step_of;    /* one of all ranks */
     size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
+    enum fold fold;         /* FOLD_NONE: it is no reduction, or no GPU reduces */
     struct p2p_item *items; /* NULL: a collective, in slices */
     int count;
     uint32_t sequence; /* of what a graph holds: the recipe's number */

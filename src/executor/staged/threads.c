@@ -10,15 +10,14 @@
 
 #include <unistd.h>
 
-struct share share_of(const struct team *team, int blocks)
+struct share share_of(const struct team *team)
 {
     cpu_set_t set;
     int count = affinity_count(&set);
     return (struct share){.host = team_row(team, team->rank)->host,
                           .set = hash_bytes(0, &set, sizeof set),
                           .processors = count ? (uint32_t)count : 1,
-                          .wish = (uint32_t)param_int(PARAM_STAGE_THREADS),
-                          .most = (uint32_t)blocks};
+                          .wish = (uint32_t)param_int(PARAM_STAGE_THREADS)};
 }
 
 static int threads_for(long processors, int ranks)
@@ -41,8 +40,6 @@ static int threads_wanted(const struct share *all, int nranks, int rank)
     int wish = (int)all[rank].wish;
     if (wish == 0)
         wish = threads_for(all[rank].processors, sharers(all, nranks, rank));
-    if (all[rank].most && wish > (int)all[rank].most)
-        wish = (int)all[rank].most;
     return wish < 1 ? 1 : wish > ENGINE_MOST ? ENGINE_MOST : wish;
 }
 
@@ -54,6 +51,14 @@ int share_channels(const struct share *all, int nranks)
         fewest = wish < fewest ? wish : fewest;
     }
     return fewest;
+}
+
+bool share_folds(const struct share *all, int nranks)
+{
+    bool folds = true;
+    for (int rank = 0; rank < nranks; rank++)
+        folds &= all[rank].folds != 0;
+    return folds;
 }
 
 size_t share_direct_from(const struct share *all, int nranks)

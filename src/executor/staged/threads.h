@@ -12,14 +12,14 @@ struct share {
     uint64_t host, set; /* ranks with the same of both run on the same processors */
     uint32_t processors;
     uint32_t wish;        /* threads; 0: by the processors */
-    uint32_t most;        /* threads, each of which has a block of a kernel; 0: any number */
+    uint64_t folds;       /* its GPU reduces what is staged */
     uint64_t direct_from; /* bytes of a message from which adapters reach the GPU's memory; SIZE_MAX: they do not */
 };
 
-/* blocks: of a kernel, at most; 0: any number. */
-struct share share_of(const struct team *team, int blocks);
+struct share share_of(const struct team *team);
 /* As many as the rank that wants the fewest. */
 int share_channels(const struct share *all, int nranks);
+bool share_folds(const struct share *all, int nranks);
 /* What all ranks' adapters do. */
 size_t share_direct_from(const struct share *all, int nranks);
 /* Would `channels` threads of each rank leave less than half of the rank's processors? */

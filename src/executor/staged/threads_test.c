@@ -59,20 +59,6 @@ static void a_wish_goes_before_the_fewest_count(void **state)
     assert_int_equal(channels(2, 1, 64, false, 99, 99), ENGINE_MOST);
 }
 
-/* Each thread has a block of the kernel that copies. */
-static void a_rank_with_few_blocks_has_as_few_threads(void **state)
-{
-    struct share all[2];
-    (void)state;
-    fill(all, 2, 2, 64, false, 0);
-    all[1].most = 3;
-    assert_int_equal(share_channels(all, 2), 3);
-    all[0].wish = all[1].wish = 12;
-    assert_int_equal(share_channels(all, 2), 3);
-    all[1].most = 64;
-    assert_int_equal(share_channels(all, 2), 12);
-}
-
 static void threads_that_leave_less_than_half_crowd(void **state)
 {
     (void)state;
@@ -89,7 +75,6 @@ int main(void)
         cmocka_unit_test(ranks_that_share_processors_divide_them),
         cmocka_unit_test(ranks_that_have_their_own_do_not),
         cmocka_unit_test(a_wish_goes_before_the_fewest_count),
-        cmocka_unit_test(a_rank_with_few_blocks_has_as_few_threads),
         cmocka_unit_test(threads_that_leave_less_than_half_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

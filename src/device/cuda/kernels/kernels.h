@@ -57,6 +57,8 @@
 #define KERNEL_PLAIN_CHUNKS     8   /* into which a stripe is cut, if they are between this and a slot */
 #define KERNEL_OFFERS           512 /* buffers of a rank that a peer may have mapped at a time */
 #define KERNEL_COURIER_THREADS  512
+#define KERNEL_COURIER_BLOCKS   2                    /* of a launch, at most */
+#define KERNEL_COURIER_CHANNELS 16                   /* of a block, at most */
 #define KERNEL_CHAIN_THREADS    576                  /* 64 of them touch no data */
 #define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
 #define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
@@ -305,23 +307,36 @@ struct kernel_puts {
     struct kernel_puts_item item[KERNEL_PUTS_MOST];
 };
 
-/* A copy that the host wants of a kernel; in pinned host memory. Each half word of the order stands beside the number
- * of the order, so that a kernel has all of them by loads that go at once: it takes an order when all numbers are
- * equal, and the job is its own. `done` is the number of the last one that has been copied; the host alone reads that
- * line. */
+/*
+ * A copy that the host wants of a kernel, or a fold: the reduction of one block of each rank, in the order of ranks,
+ * with this rank's own at `own`, and rank p's at byte p * bytes behind `from`. In pinned host memory. Each half word of
+ * the order stands beside the number of the order, so that a kernel has all of them by loads that go at once: it takes
+ * an order when all numbers are equal, and the job is its own. `done` is the number of the last one that has been
+ * carried out; the host alone reads that line.
+ */
 enum kernel_order {
     KERNEL_ORDER_TO = 0, /* and the next, as all words: low half, high half */
     KERNEL_ORDER_FROM = 2,
     KERNEL_ORDER_BYTES = 4,
-    KERNEL_ORDER_JOB = 6,
-    KERNEL_ORDER_LAST = 7, /* nothing but a number */
-    KERNEL_ORDER_PARTS = 8
+    KERNEL_ORDER_OWN = 6,
+    KERNEL_ORDER_JOB = 8,
+    KERNEL_ORDER_FOLD = 9, /* 0: a copy; else kernel_fold() */
+    KERNEL_ORDER_PARTS = 10
 };
 #define KERNEL_ORDER_PART(half, number) ((uint64_t)(number) << 32 | (uint32_t)(half))
 struct kernel_copy {
-    uint64_t part[KERNEL_ORDER_PARTS];
+    uint64_t part[KERNEL_ORDER_PARTS], room[6];
     uint32_t done, unused[15];
 };
+
+/* Of a fold: how many ranks there are, and which one this is. KERNEL_FOLD_SCALES, of one rank: its block times the
+ * element whose bits stand instead of `from`. */
+#define KERNEL_FOLD_RANKS  (1u << 15) /* most ranks of a fold, and one more */
+#define KERNEL_FOLD_SCALES (1u << 31)
+KERNEL_SHARED uint32_t kernel_fold(int nranks, int rank)
+{
+    return (uint32_t)nranks | (uint32_t)rank << 16;
+}
 
 /* Where a launch of a graph, which knows no job, asks the host for one. The kernel writes which launch it is, and of
  * which recipe. The host answers with the number of that launch and the job, and tells which of these jobs are over. */
@@ -331,8 +346,8 @@ struct kernel_post {
     uint32_t over, unused[11];
 };
 
-/* Block b carries out orders[b] if they are of this job, until *over has come to its number. In a graph: of the job
- * that the host gives, until post->over has. */
+/* Block b carries out the orders of copies[b], and of each gridDim.x-th behind it, if they are of this job, until *over
+ * has come to its number. In a graph: of the job that the host gives, until post->over has. */
 struct kernel_courier {
     struct kernel_copy *copies;
     const uint32_t *over;
@@ -340,6 +355,8 @@ struct kernel_courier {
     uint32_t recipe;          /* in a graph */
     struct kernel_post *post; /* NULL: it is in none */
     uint32_t *launches;       /* on the GPU: blocks of this launch that are through; launches of graphs that are over */
+    uint32_t channels;        /* copies[] has so far */
+    int32_t op;               /* of folds */
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
