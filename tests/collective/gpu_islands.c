@@ -6,6 +6,8 @@
  * steps fails on one rank, by TUTTI_EMULATED_FAULT there; nobody waits for it. On the stand-in driver, as many ranks on
  * each host: TUTTI_HOSTID.
  *
+ * gpu_islands unlike: the same as bytes with three ranks on one host and two on the other, and results are looked at.
+ *
  * gpu_islands near: each goes by the adapter that is nearest to its GPU, by places that the stand-ins give.
  *
  * gpu_islands direct: adapters read and write the GPUs' memory by themselves, and nothing is staged but what is
@@ -100,6 +102,80 @@ static void count_bytes(void)
     require_staged("messages within islands", 0);
     to_neighbour(nranks / HOSTS);
     require_staged("messages between islands", 2 * WORDS);
+}
+
+/* ---- Islands of three and two: rank 2 is on no rail ---- */
+
+static uint32_t of_rank(int from, size_t i)
+{
+    return (uint32_t)from * 1000003u + (uint32_t)i * 7u;
+}
+
+static uint32_t of_all(size_t i)
+{
+    uint32_t sum = 0;
+    for (int from = 0; from < nranks; from++)
+        sum += of_rank(from, i);
+    return sum;
+}
+
+static void read_out(uint32_t *to, size_t words)
+{
+    settle();
+    DONE(cu->MemcpyAsync((uintptr_t)to, (uintptr_t)out, words * sizeof *to, NULL));
+    DONE(cu->StreamSynchronize(NULL));
+}
+
+/* from: whose data it is; -1: the sum of all. */
+static void require_out(const char *what, int from, size_t words)
+{
+    uint32_t *got = malloc(words * sizeof *got);
+    require(got != NULL, "memory");
+    read_out(got, words);
+    for (size_t i = 0; i < words; i++) {
+        uint32_t wanted = from < 0 ? of_all(i) : of_rank(from, i);
+        if (got[i] == wanted)
+            continue;
+        fprintf(stderr, "rank %d: %s of %zu: word %zu is %#x, not %#x\n", rank, what, words, i, got[i], wanted);
+        exit(1);
+    }
+    free(got);
+}
+
+/* What this rank stages of the vector once: its rail's part, and on the first rail what does not divide. */
+static size_t carried(size_t words, bool whole)
+{
+    bool first = rank == 0 || rank == 3;
+    return rank == 2 || (whole && !first) ? 0 : whole ? words : words / 2 + (first ? words % 2 : 0);
+}
+
+static void go_unlike(size_t words, bool whole)
+{
+    size_t once = carried(words, whole);
+    OK(tutti_allreduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
+    require_out("allreduce", -1, words);
+    require_staged("allreduce", 2 * once);
+    OK(tutti_reduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, 2, comm, NULL));
+    if (rank == 2)
+        require_out("reduce", -1, words);
+    require_staged("reduce", rank < 3 ? 2 * once : once);
+    OK(tutti_broadcast(in, out, words, TUTTI_UINT32, 4, comm, NULL));
+    require_out("broadcast", 4, words);
+    require_staged("broadcast", rank < 3 ? once : 2 * once);
+}
+
+static void count_unlike(void)
+{
+    uint32_t *mine = malloc(WORDS * sizeof *mine);
+    require(mine && nranks == 5, "memory, and five ranks");
+    for (size_t i = 0; i < WORDS; i++)
+        mine[i] = of_rank(rank, i);
+    DONE(cu->MemcpyAsync((uintptr_t)in, (uintptr_t)mine, WORDS * sizeof *mine, NULL));
+    DONE(cu->StreamSynchronize(NULL));
+    free(mine);
+    require_staged("nothing", box_counter(WIRE_COUNTER_STAGED_BYTES) / sizeof(uint32_t));
+    go_unlike(WORDS - 1, false);
+    go_unlike(100, true);
 }
 
 /* The call, or its end, fails by the fault of the last rank. */
@@ -528,6 +604,11 @@ int main(int argc, char **argv)
         return 0;
     }
     OK(tutti_barrier(comm, NULL));
+    if (strcmp(what, "unlike") == 0) {
+        count_unlike();
+        OK(tutti_comm_destroy(comm));
+        return 0;
+    }
     here = malloc(WORDS * sizeof *here);
     require(here != NULL, "memory");
     if (strcmp(what, "aborts") == 0 || strcmp(what, "dies") == 0) {

@@ -372,8 +372,11 @@ static tutti_result_t open_rails(struct islands *islands)
     if (!members)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for an executor");
     for (int k = 0; k < islands->count; k++)
-        members[k] = levels->order[levels_hosts(levels)->first[k] + islands->index];
-    tutti_result_t result = staged_open_rails(islands->net, members, islands->count);
+        members[k] = levels->order[levels_hosts(levels)->first[k] + islands_head(islands, k, islands->rail)];
+    if (islands->rail < 0)
+        members[0] = islands->team->rank;
+    tutti_result_t result =
+        staged_open_rails(islands->net, members, islands->rail < 0 ? 1 : islands->count, islands->count);
     free(members);
     return result;
 }
@@ -401,6 +404,15 @@ static size_t least_param(enum param_id one, enum param_id other)
     return (size_t)(a < b ? a : b);
 }
 
+/* -1: none. */
+static int rail_of(const struct islands *islands)
+{
+    for (int rail = 0; rail < islands->size; rail++)
+        if (islands_head(islands, islands->here, rail) == islands->index)
+            return rail;
+    return -1;
+}
+
 static tutti_result_t islands_open(const struct executor_members *members, const struct executor_config *config,
                                    int shared, struct executor **out)
 {
@@ -414,12 +426,14 @@ static tutti_result_t islands_open(const struct executor_members *members, const
     *islands = (struct islands){.team = members->team,
                                 .near = members->near,
                                 .count = hosts->groups,
-                                .size = hosts->most,
+                                .size = hosts->least,
+                                .alike = hosts->least == hosts->most,
                                 .here = hosts->group[members->team->rank],
                                 .index = members->near->rank,
                                 .in_order = levels->in_order,
                                 .cut_from = least_param(PARAM_ISLANDS_FROM, PARAM_ISLANDS_SCRATCH),
                                 .scratch_bytes = (size_t)param_int(PARAM_ISLANDS_SCRATCH)};
+    islands->rail = rail_of(islands);
     list_init(&islands->windows);
     pthread_mutex_init(&islands->lock, NULL);
     executor_init(&islands->executor, &islands_ops, config->device);
@@ -430,8 +444,8 @@ static tutti_result_t islands_open(const struct executor_members *members, const
         islands_close(&islands->executor);
         return result;
     }
-    log_info("rank %d: %d islands of %d GPUs, rail %d", members->team->rank, islands->count, islands->size,
-             islands->index);
+    log_info("rank %d: %d islands of %d GPUs%s, rail %d", members->team->rank, islands->count, islands->size,
+             islands->alike ? "" : " or more", islands->rail);
     *out = &islands->executor;
     return TUTTI_SUCCESS;
 }
@@ -443,7 +457,7 @@ static bool islands_takes(const struct team *team, bool shared)
     if (shared || !levels || !param_int(PARAM_ISLANDS) || cuda_queues_are_few())
         return false;
     const struct level *hosts = levels_hosts(levels);
-    return hosts->least == hosts->most && hosts->most <= KERNEL_RANKS;
+    return hosts->most <= KERNEL_RANKS;
 }
 
 const struct executor_kind executor_islands = {

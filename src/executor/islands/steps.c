@@ -33,14 +33,15 @@ static void *at(const void *base, size_t elements, const struct call *call)
 static size_t longest_of(const struct walk *walk, enum coll coll, size_t count)
 {
     size_t all = walk->call->count, parts = (size_t)walk->islands->size;
-    return coll == COLL_ALLREDUCE && count < all ? all / parts + all % parts : count;
+    return coll == COLL_ALLREDUCE && walk->islands->alike && count < all ? all / parts + all % parts : count;
 }
 
+/* A rank on no rail, or on one that has nothing to do, has no elements in a step of rails. */
 static tutti_result_t step(const struct walk *walk, enum islands_part part, enum coll coll, size_t count,
-                           struct buffers of, int root)
+                           size_t longest, struct buffers of, int root)
 {
     struct call call = *walk->call;
-    if (!count)
+    if (!longest)
         return TUTTI_SUCCESS;
     call.coll = coll;
     call.count = count;
@@ -53,24 +54,25 @@ static tutti_result_t step(const struct walk *walk, enum islands_part part, enum
         call.scalar_at = NULL;
     }
     call_fill(&call);
-    return walk->each(walk->context, part, &call, longest_of(walk, coll, count));
+    return walk->each(walk->context, part, &call, longest);
 }
 
 static tutti_result_t on_island(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
                                 int root)
 {
-    return step(walk, ISLANDS_ISLAND, coll, count, (struct buffers){in, out}, root);
+    return step(walk, ISLANDS_ISLAND, coll, count, count, (struct buffers){in, out}, root);
 }
 
 static tutti_result_t on_rail(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
                               int root)
 {
-    return step(walk, ISLANDS_RAIL, coll, count, (struct buffers){in, out}, root);
+    return step(walk, ISLANDS_RAIL, coll, count, count ? longest_of(walk, coll, count) : 0, (struct buffers){in, out},
+                root);
 }
 
 static tutti_result_t copied(const struct walk *walk, size_t count, const void *in, void *out)
 {
-    return step(walk, ISLANDS_COPY, walk->call->coll, count, (struct buffers){in, out}, 0);
+    return step(walk, ISLANDS_COPY, walk->call->coll, count, count, (struct buffers){in, out}, 0);
 }
 
 static int root_island(const struct walk *walk)
@@ -187,6 +189,120 @@ static tutti_result_t broadcast(const struct walk *walk)
     return result == TUTTI_SUCCESS ? broadcast_whole(walk, parts * each) : result;
 }
 
+/* ---- Vectors, where islands are not alike ---- */
+
+int islands_head(const struct islands *islands, int island, int rail)
+{
+    const struct level *hosts = levels_hosts(islands->team->levels);
+    int size = hosts->first[island + 1] - hosts->first[island];
+    return (int)((int64_t)rail * size / islands->size);
+}
+
+/* A vector, or a piece of one: `parts` parts of `each` elements, of which rail c carries the c-th. */
+struct stretch {
+    size_t from, each;
+    int parts;
+};
+
+static int head_here(const struct walk *walk, int rail)
+{
+    return islands_head(walk->islands, walk->islands->here, rail);
+}
+
+static size_t part_from(const struct stretch *piece, int rail)
+{
+    return piece->from + (size_t)rail * piece->each;
+}
+
+/* Each part from all of the island to the rank on its rail. `base` has the vector's element `skip` first. */
+static tutti_result_t reduce_to_heads(const struct walk *walk, const struct stretch *piece, void *base, size_t skip)
+{
+    const struct call *call = walk->call;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int c = 0; c < piece->parts && result == TUTTI_SUCCESS; c++)
+        result = on_island(walk, COLL_REDUCE, piece->each, at(call->in, part_from(piece, c), call),
+                           at(base, part_from(piece, c) - skip, call), head_here(walk, c));
+    return result;
+}
+
+static tutti_result_t on_heads_rail(const struct walk *walk, enum coll coll, const struct stretch *piece, void *base,
+                                    size_t skip, int root)
+{
+    int rail = walk->islands->rail;
+    bool mine = rail >= 0 && rail < piece->parts;
+    void *part = at(base, mine ? part_from(piece, rail) - skip : 0, walk->call);
+    return step(walk, ISLANDS_RAIL, coll, mine ? piece->each : 0, piece->each, (struct buffers){part, part}, root);
+}
+
+static tutti_result_t broadcast_from_heads(const struct walk *walk, const struct stretch *piece, void *base,
+                                           size_t skip)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (int c = 0; c < piece->parts && result == TUTTI_SUCCESS; c++) {
+        void *part = at(base, part_from(piece, c) - skip, walk->call);
+        result = on_island(walk, COLL_BROADCAST, piece->each, part, part, head_here(walk, c));
+    }
+    return result;
+}
+
+static tutti_result_t allreduce_piece(const struct walk *walk, const struct stretch *piece)
+{
+    void *out = walk->call->out;
+    tutti_result_t result = reduce_to_heads(walk, piece, out, 0);
+    if (result == TUTTI_SUCCESS)
+        result = on_heads_rail(walk, COLL_ALLREDUCE, piece, out, 0, 0);
+    return result == TUTTI_SUCCESS ? broadcast_from_heads(walk, piece, out, 0) : result;
+}
+
+/* Between two steps all lies in scratch memory, as only the root has an output. */
+static tutti_result_t reduce_piece(const struct walk *walk, const struct stretch *piece)
+{
+    const struct call *call = walk->call;
+    void *held = walk->islands->scratch;
+    tutti_result_t result = reduce_to_heads(walk, piece, held, piece->from);
+    if (result == TUTTI_SUCCESS)
+        result = on_heads_rail(walk, COLL_REDUCE, piece, held, piece->from, root_island(walk));
+    if (result == TUTTI_SUCCESS && roots_own(walk))
+        result = broadcast_from_heads(walk, piece, held, piece->from);
+    return result == TUTTI_SUCCESS && walk->islands->team->rank == call->root
+               ? copied(walk, piece->each * (size_t)piece->parts, held, at(call->out, piece->from, call))
+               : result;
+}
+
+static tutti_result_t broadcast_piece(const struct walk *walk, const struct stretch *piece)
+{
+    const struct call *call = walk->call;
+    void *out = call->out;
+    tutti_result_t result = TUTTI_SUCCESS;
+    if (roots_own(walk))
+        result = on_island(walk, COLL_BROADCAST, piece->each * (size_t)piece->parts, at(call->in, piece->from, call),
+                           at(out, piece->from, call), root_index(walk));
+    if (result == TUTTI_SUCCESS)
+        result = on_heads_rail(walk, COLL_BROADCAST, piece, out, 0, root_island(walk));
+    return result == TUTTI_SUCCESS && !roots_own(walk) ? broadcast_from_heads(walk, piece, out, 0) : result;
+}
+
+/* What does not divide by the rails goes behind the others, by the first rail, as does all of a vector of few bytes. */
+static tutti_result_t unlike_steps(const struct walk *walk)
+{
+    const struct call *call = walk->call;
+    tutti_result_t (*piece_of)(const struct walk *, const struct stretch *) =
+        call->coll == COLL_ALLREDUCE ? allreduce_piece
+        : call->coll == COLL_REDUCE  ? reduce_piece
+                                     : broadcast_piece;
+    size_t rails = (size_t)walk->islands->size,
+           most = call->coll == COLL_REDUCE ? walk->islands->scratch_bytes / call->size : call->count;
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t from = 0; from < call->count && result == TUTTI_SUCCESS;) {
+        size_t some = least(call->count - from, most);
+        bool whole = call->bytes < walk->islands->cut_from || some < rails;
+        struct stretch piece = {from, whole ? some : some / rails, whole ? 1 : (int)rails};
+        result = piece_of(walk, &piece);
+        from += piece.each * (size_t)piece.parts;
+    }
+    return result;
+}
+
 /* ---- A block of each rank ---- */
 
 static size_t block_of(const struct islands *islands, int island, int index)
@@ -301,6 +417,9 @@ bool islands_composes(const struct islands *islands, const struct call *call)
 {
     if (!call->count || cuts_off(call))
         return false;
+    if (!islands->alike) /* averages of islands say nothing of all */
+        return call->coll == COLL_BROADCAST ||
+               ((call->coll == COLL_ALLREDUCE || call->coll == COLL_REDUCE) && call->op != TUTTI_AVG);
     switch (call->coll) {
     case COLL_ALLREDUCE:
     case COLL_REDUCE:
@@ -319,6 +438,8 @@ tutti_result_t islands_steps(const struct islands *islands, const struct call *c
 {
     const struct walk walk = {islands, call, each, context};
     bool small = call->bytes < islands->cut_from || call->count < (size_t)islands->size;
+    if (!islands->alike)
+        return unlike_steps(&walk);
     switch (call->coll) {
     case COLL_ALLREDUCE:
         return small ? allreduce_small(&walk) : allreduce(&walk);

@@ -11,6 +11,8 @@ enum islands_part { ISLANDS_ISLAND, ISLANDS_RAIL, ISLANDS_COPY };
  * has it. */
 typedef tutti_result_t islands_step_fn(void *context, enum islands_part part, const struct call *call, size_t longest);
 
+/* The number, on its island, of the rank that is on this rail. */
+int islands_head(const struct islands *islands, int island, int rail);
 /* Does the call go in steps? The same on all ranks. */
 bool islands_composes(const struct islands *islands, const struct call *call);
 /* Ends with the first step that fails. */

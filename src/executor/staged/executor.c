@@ -122,7 +122,10 @@ static tutti_result_t go_on_rail(struct staged *staged, const struct call *call,
                                  CUstream stream)
 {
     struct issue_step step = {.call = call, .of = of, .longest = longest, .spread = -1};
-    int steps = spread_steps(staged, staged->channel[0].rail, call);
+    struct call others = *call; /* as ranks have it that are on a rail */
+    others.count = longest;
+    call_fill(&others);
+    int steps = spread_steps(staged, staged->rail_ranks, call->count ? call : &others);
     tutti_result_t result = TUTTI_SUCCESS;
     cuda_enter(staged->base.device);
     if (!steps)
@@ -137,7 +140,7 @@ static tutti_result_t staged_call(struct staged *staged, const struct call *call
 {
     if (!call->count && call->coll != COLL_BARRIER && call->coll != COLL_ALLTOALLV)
         return staged_refuses(&staged->base, true);
-    if (staged->alone && call->coll != COLL_ALLTOALLV && spread_steps(staged, staged->base.team, call))
+    if (staged->alone && call->coll != COLL_ALLTOALLV && spread_steps(staged, staged->base.team->nranks, call))
         return go_on_rail(staged, call, call->count, call, stream);
     cuda_enter(staged->base.device);
     tutti_result_t result = order_begin(&staged->base, stream, call->coll != COLL_ALLTOALLV);
@@ -418,6 +421,7 @@ static tutti_result_t open_alone(struct staged *staged)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", n);
     for (int rank = 0; rank < n; rank++)
         all[rank] = rank;
+    staged->rail_ranks = n;
     tutti_result_t result = channels_open_rails(staged, all, n);
     staged->alone = result == TUTTI_SUCCESS;
     free(all);
@@ -479,8 +483,9 @@ static tutti_result_t staged_open(const struct executor_members *members, const 
     return result;
 }
 
-tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count)
+tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count, int most)
 {
+    staged_of(executor)->rail_ranks = most;
     return channels_open_rails(staged_of(executor), members, count);
 }
 

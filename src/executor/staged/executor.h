@@ -11,11 +11,13 @@ struct call;
 
 /*
  * Rails: parts of the executor's team, for calls that are steps of calls of all ranks. Collective over the team, before
- * anything else is asked of the executor. members: ranks of this one's rail, in the order that they have there.
+ * anything else is asked of the executor. members: ranks of this one's rail, in the order that they have there; only
+ * this one where it is on none. most: ranks of a rail.
  */
-tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count);
+tutti_result_t staged_open_rails(struct executor *executor, const int *members, int count, int most);
 /*
- * A collective of this rank's rail, a step of the call `of`: as issue(). All ranks issue one, each on its rail.
+ * A collective of this rank's rail, a step of the call `of`: as issue(). All ranks issue one, each on its rail. A rank
+ * that is on none, or on one with nothing to do, has no elements, but is told what others have.
  * longest: elements of a block, on the rail whose blocks are the longest. Of alltoallv, elements of the longest message
  * of any rank. None of these goes from a rank to itself.
  */

@@ -19,7 +19,7 @@
 
 enum fold fold_choose(const struct staged *staged, const struct job *job, size_t longest)
 {
-    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks;
+    size_t n = job_ranks(staged, job);
     if (!staged->folds || n == 1 || n >= KERNEL_FOLD_RANKS || staged->slice_bytes / n < (size_t)4 * VECTOR)
         return FOLD_NONE;
     switch (job->call.coll) {
@@ -35,7 +35,7 @@ enum fold fold_choose(const struct staged *staged, const struct job *job, size_t
 
 size_t fold_room(const struct staged *staged, const struct job *job)
 {
-    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks, size = job->call.size;
+    size_t n = job_ranks(staged, job), size = job->call.size;
     if (job->fold == FOLD_PARTS)
         return (staged->slice_bytes - 2 * n * VECTOR) / (2 * size);
     return staged->slice_bytes / (size * (job->call.coll == COLL_REDUCE_SCATTER ? 2 * n : n));

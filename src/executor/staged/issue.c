@@ -157,12 +157,16 @@ static tutti_result_t describe_spread(struct staged *staged, const struct issue_
                                       CUstream stream)
 {
     const struct team *rail = staged->channel[0].rail;
-    size_t longest = step->longest * step->call->size, here = spread_longest(rail, step->call);
+    struct call others = *step->call; /* as ranks have it that are on a rail */
+    bool idle = !others.count;
+    others.count = idle ? step->longest : others.count;
+    call_fill(&others);
+    size_t longest = step->longest * step->call->size, here = spread_longest(staged->rail_ranks, &others);
     job->count = spread_items(rail, step->call, step->spread, job->items);
     job->call.send_counts = job->call.send_offsets = job->call.recv_counts = job->call.recv_offsets = NULL;
     job->channels = pieces_rail_channels(staged, step->call->coll == COLL_ALLTOALLV ? longest : here);
     direct_find(staged, job->items, job->count);
-    return step->spread == 0 ? copy_own_part(staged, step->call, stream) : TUTTI_SUCCESS;
+    return step->spread == 0 && !idle ? copy_own_part(staged, step->call, stream) : TUTTI_SUCCESS;
 }
 
 tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *step, uint32_t ticket, CUstream stream)

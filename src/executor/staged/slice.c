@@ -64,7 +64,7 @@ static size_t slice_room(const struct staged *staged, const struct job *job)
     const struct call *call = &job->call;
     if (job->fold != FOLD_NONE)
         return fold_room(staged, job);
-    size_t n = (size_t)job_team(&staged->channel[0], job)->nranks, blocks = in_place(call->coll) ? 1 : call->coll == COLL_ALLTOALL ? 2 * n : n + 1;
+    size_t n = job_ranks(staged, job), blocks = in_place(call->coll) ? 1 : call->coll == COLL_ALLTOALL ? 2 * n : n + 1;
     size_t most = staged->slice_bytes / (call->size * blocks);
     return most ? most : 1;
 }

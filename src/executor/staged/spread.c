@@ -13,29 +13,29 @@ struct spread_part {
     size_t from, count;
 };
 
-static struct spread_part part_at(const struct team *team, const struct call *call, int rank)
+static struct spread_part part_at(int nranks, const struct call *call, int rank)
 {
-    size_t ranks = (size_t)team->nranks, each = call->count / ranks, from = (size_t)rank * each;
-    return (struct spread_part){from, rank == team->nranks - 1 ? call->count - from : each};
+    size_t each = call->count / (size_t)nranks, from = (size_t)rank * each;
+    return (struct spread_part){from, rank == nranks - 1 ? call->count - from : each};
 }
 
-static int broadcast_steps(const struct staged *staged, const struct team *team, const struct call *call)
+static int broadcast_steps(const struct staged *staged, int nranks, const struct call *call)
 {
-    size_t part = call->count / (size_t)team->nranks * call->size;
-    if (team->nranks == 2)
+    size_t part = call->count / (size_t)nranks * call->size;
+    if (nranks == 2)
         return call->bytes >= staged->direct_from;
     return part && part >= staged->direct_from ? 2 : 0;
 }
 
-int spread_steps(const struct staged *staged, const struct team *team, const struct call *call)
+int spread_steps(const struct staged *staged, int nranks, const struct call *call)
 {
-    if (staged->direct_from == SIZE_MAX || !call->count || team->nranks < 2)
+    if (staged->direct_from == SIZE_MAX || !call->count || nranks < 2)
         return 0;
     switch (call->coll) {
     case COLL_ALLTOALLV:
         return 1;
     case COLL_BROADCAST:
-        return broadcast_steps(staged, team, call);
+        return broadcast_steps(staged, nranks, call);
     case COLL_ALLTOALL:
         return call->in != call->out && call->bytes >= staged->direct_from;
     case COLL_ALLGATHER:
@@ -72,7 +72,7 @@ static struct call_part of_broadcast(const struct team *team, const struct call 
         return no_part();
     if (team->nranks == 2)
         return whole_vector(call, sends);
-    struct spread_part part = part_at(team, call, step == 0 ? to : from);
+    struct spread_part part = part_at(team->nranks, call, step == 0 ? to : from);
     const char *base = sends && from == call->root ? call->in : call->out;
     return (struct call_part){(char *)(uintptr_t)base + part.from * call->size, part.count};
 }
@@ -112,10 +112,10 @@ int spread_items(const struct team *team, const struct call *call, int step, str
     return count;
 }
 
-size_t spread_longest(const struct team *team, const struct call *call)
+size_t spread_longest(int nranks, const struct call *call)
 {
-    if (call->coll == COLL_BROADCAST && team->nranks > 2)
-        return part_at(team, call, team->nranks - 1).count * call->size;
+    if (call->coll == COLL_BROADCAST && nranks > 2)
+        return part_at(nranks, call, nranks - 1).count * call->size;
     return call->bytes;
 }
 

@@ -82,6 +82,7 @@ struct staged {
     bool direct;        /* adapters read and write the GPU's memory by themselves, where they can */
     bool alone;         /* no executor above this one has islands: the rail is all ranks, where there is one */
     size_t direct_from; /* bytes of a message from which all ranks' adapters do; SIZE_MAX: not those of all ranks */
+    int rail_ranks;     /* of the longest rail */
     bool crowded;       /* the ranks' threads may have to share processors */
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
@@ -121,6 +122,12 @@ struct job {
 static inline struct team *job_team(const struct channel *channel, const struct job *job)
 {
     return job->on_rail ? channel->rail : channel->team;
+}
+
+/* How many ranks a job is among: on rails the same for all, also for ranks that are on none. */
+static inline size_t job_ranks(const struct staged *staged, const struct job *job)
+{
+    return (size_t)(job->on_rail ? staged->rail_ranks : staged->channel[0].team->nranks);
 }
 
 #endif
