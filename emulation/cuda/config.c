@@ -6,6 +6,7 @@
 #include "base/random.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct fault {
     char name[FAULT_NAME];
     long nth;
     CUresult error;
-    bool sticky;
+    bool sticky, dies;
 };
 
 static struct cuda_config config;
@@ -63,7 +64,7 @@ static CUresult read_error(const char *text)
     return (CUresult)atoi(text);
 }
 
-/* name:n[:error][:sticky] */
+/* name:n[:error][:sticky], name:n:dies */
 static void read_fault(char *text)
 {
     char *rest, *name = strtok_r(text, ":", &rest), *nth = strtok_r(NULL, ":", &rest), *word;
@@ -72,6 +73,8 @@ static void read_fault(char *text)
     while ((word = strtok_r(NULL, ":", &rest))) {
         if (!strcmp(word, "sticky")) {
             fault.sticky = true;
+        } else if (!strcmp(word, "dies")) {
+            fault.dies = true;
         } else {
             fault.error = read_error(word);
             chosen = true;
@@ -80,7 +83,10 @@ static void read_fault(char *text)
     if (fault.sticky && !chosen)
         fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
     if (!name || fault.nth < 1 || fault.error == CUDA_SUCCESS || fault_count == FAULTS_MAX) {
-        fprintf(stderr, "emulated CUDA: TUTTI_EMULATED_FAULT: cannot use \"%s\": want name:n[:error][:sticky]\n", text);
+        fprintf(
+            stderr,
+            "emulated CUDA: TUTTI_EMULATED_FAULT: cannot use \"%s\": want name:n[:error][:sticky], or name:n:dies\n",
+            text);
         return;
     }
     snprintf(fault.name, sizeof(fault.name), "%s", name);
@@ -201,6 +207,8 @@ CUresult fault_due(const char *function, bool *sticky)
     for (int i = 0; i < fault_count; i++) {
         if (!same_name(faults[i].name, function) || --faults[i].nth)
             continue;
+        if (faults[i].dies)
+            kill(getpid(), SIGKILL);
         due = faults[i].error;
         *sticky = faults[i].sticky;
     }

@@ -2,6 +2,10 @@
 /* Injected faults and the other settings of the environment. */
 #include "cuda/tests/check.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void set(const char *name, const char *value)
 {
     setenv(name, value, 1);
@@ -34,6 +38,23 @@ static void test_once(void **state)
     FAILS(cuStreamCreate(&stream, 0), CUDA_ERROR_LAUNCH_FAILED);
     FAILS(cuStreamCreateWithPriority(&stream, 0, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     leave_device(0);
+}
+
+static void test_dies(void **state)
+{
+    bool sticky;
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) { /* which may make no call of the driver */
+        set("TUTTI_EMULATED_FAULT", "kernel:2:dies");
+        fault_due("kernel", &sticky);
+        fault_due("cuInit", &sticky);
+        fault_due("kernel", &sticky);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
 /* A sticky fault kills the context: what waits is let go, every later call fails, other devices live. */
@@ -127,9 +148,9 @@ static void test_jitter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_once, clear),       cmocka_unit_test_teardown(test_sticky, clear),
-        cmocka_unit_test_teardown(test_bad_faults, clear), cmocka_unit_test_teardown(test_settings, clear),
-        cmocka_unit_test_teardown(test_jitter, clear),
+        cmocka_unit_test_teardown(test_once, clear),     cmocka_unit_test_teardown(test_dies, clear),
+        cmocka_unit_test_teardown(test_sticky, clear),   cmocka_unit_test_teardown(test_bad_faults, clear),
+        cmocka_unit_test_teardown(test_settings, clear), cmocka_unit_test_teardown(test_jitter, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

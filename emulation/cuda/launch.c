@@ -165,7 +165,13 @@ static void launch_run(const struct work *work)
 {
     const struct work_kernel *kernel = &work->kernel;
     CUcontext context = work->context;
+    bool sticky;
     config_hold(context->device);
+    CUresult due = fault_due("kernel", &sticky);
+    if (due) {
+        context_fail(context, due);
+        return;
+    }
     size_t count = block_count(&kernel->grid);
     struct cuda_launch launch = {.kernel = kernel, .context = context, .left = count};
     struct launch_block *blocks = malloc(count * sizeof(*blocks));

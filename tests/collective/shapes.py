@@ -3,8 +3,9 @@
 
 A cell is a shape of islands, a way between hosts, and what goes wrong meanwhile: 3+1/direct/loss. Ways: tcp; slots and
 direct, both over the software RDMA devices of the surrounding network namespace. Faults: none; loss, of one packet in a
-hundred; cut, of lanes and devices; dies, of a rank in each kind of collective. Without names all cells run, but only
-with TUTTI_TEST_FULL=1: they take minutes. TUTTI_TEST_SECONDS: of a cell's work.
+hundred; cut, of lanes and devices; dies, of a rank in each kind of collective; steps, of a rank when each kernel of
+each composed collective begins on its GPU. Without names all cells run, but only with TUTTI_TEST_FULL=1: they take
+minutes. TUTTI_TEST_SECONDS: of a cell's work.
 """
 import os
 import re
@@ -15,8 +16,10 @@ import time
 SHAPES = {"1x4": (4, "0"), "2x2": (4, "TUTTI_RANK / 2"), "2x4": (8, "TUTTI_RANK / 4"), "4x2": (8, "TUTTI_RANK / 2"),
           "3+1": (4, "TUTTI_RANK / 3"), "4x1": (4, "TUTTI_RANK")}
 WAYS = ("tcp", "slots", "direct")
-FAULTS = ("none", "loss", "cut", "dies")
+FAULTS = ("none", "loss", "cut", "dies", "steps")
 KINDS = 14  # of job.h
+COMPOSED = (0, 1, 2, 5, 6, 10)  # of job.h: allreduce, reduce, reduce-scatter, broadcast, allgather, alltoall
+MOST = 40  # kernels of a job on one GPU, at most
 # Slices and segments are short, so that lanes and devices go in the middle of payloads.
 SETTINGS = {"TUTTI_TEST_GPU": "1", "TUTTI_STAGE_SLICE": "64K", "TUTTI_STAGE_THREADS": "2", "TUTTI_ISLANDS_FROM": "4K",
             "TUTTI_EAGER": "256", "TUTTI_DMABUF_FROM": "4K", "TUTTI_IB_TIMEOUT": "12", "TUTTI_EMULATED_ORDERING": "0",
@@ -54,30 +57,54 @@ def environment_of(way, fault, driver, verbs, ranks):
                 TUTTI_DMABUF_ENABLE="1" if way == "direct" else "0")
 
 
+def run_job(name, arguments, env, programs, fault_of_last=""):
+    """Returns whether all is as it should be, and what was printed."""
+    tutti, soak = programs[:2]
+    ranks, host = SHAPES[name.split("/")[0]]
+    script = f'TUTTI_HOSTID=$(({host})); export TUTTI_HOSTID; '
+    if fault_of_last:
+        script += f'[ $TUTTI_RANK = {ranks - 1} ] && export TUTTI_EMULATED_FAULT={fault_of_last}; '
+    done = subprocess.run([tutti, "run", "-n", str(ranks), "--timeout", "300", "--", "sh", "-c",
+                           script + 'exec "$0" "$@"', soak, *arguments], env=env, capture_output=True, text=True)
+    # the launcher tells of a rank that ended before the others; what the others saw they say themselves
+    said = len(re.findall("right", done.stdout)) == ranks - 1
+    good = done.returncode == 0 or ("--dies" in arguments and said)
+    if not good:
+        print(f"FAILED {name} {' '.join(arguments)} {fault_of_last} ({done.returncode})")
+        print(done.stdout[-3000:], done.stderr[-3000:])
+    return good, done.stdout + done.stderr
+
+
+def run_steps(name, env, programs):
+    """The last rank dies when the n-th kernel begins on its GPU, until it has no n-th one."""
+    right, deaths = True, 0
+    for kind in COMPOSED:
+        for number in range(1, MOST + 1):
+            good, shown = run_job(name, ["--dies", str(kind), "--seed", "1"], env, programs, f"kernel:{number}:dies")
+            right = right and good
+            if "killed by signal 9" not in shown:
+                break
+            deaths += 1
+    return right and deaths > len(COMPOSED), f"{deaths} deaths"
+
+
 def run_cell(name, programs):
-    tutti, soak, driver, verbs = programs
     shape, way, fault = name.split("/")
-    ranks, host = SHAPES[shape]
-    env = environment_of(way, fault, driver, verbs, ranks)
+    env = environment_of(way, fault, programs[2], programs[3], SHAPES[shape][0])
     right, shown = True, ""
-    if way == "tcp" and fault == "loss":
-        drop_of_tcp(True)
     began = time.time()
-    for arguments in arguments_of(way, fault):
-        done = subprocess.run([tutti, "run", "-n", str(ranks), "--timeout", "300", "--", "sh", "-c",
-                               f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"', soak, *arguments],
-                              env=env, capture_output=True, text=True)
-        # the launcher tells of a rank that ended before the others; what the others saw they say themselves
-        said = len(re.findall("right", done.stdout)) == ranks - 1
-        good = done.returncode == 0 or (fault == "dies" and said)
-        shown = re.findall(r"total.*", done.stdout)[:1]
-        if not good:
-            right = False
-            print(f"FAILED {name} {' '.join(arguments)} ({done.returncode})")
-            print(done.stdout[-3000:], done.stderr[-3000:])
-    if way == "tcp" and fault == "loss":
-        drop_of_tcp(False)
-    print(f"{name}: {'right' if right else 'WRONG'}, {time.time() - began:.1f} s {''.join(shown)}", flush=True)
+    if fault == "steps":
+        right, shown = run_steps(name, env, programs)
+    else:
+        if way == "tcp" and fault == "loss":
+            drop_of_tcp(True)
+        for arguments in arguments_of(way, fault):
+            good, printed = run_job(name, arguments, env, programs)
+            right = right and good
+            shown = "".join(re.findall(r"total.*", printed)[:1])
+        if way == "tcp" and fault == "loss":
+            drop_of_tcp(False)
+    print(f"{name}: {'right' if right else 'WRONG'}, {time.time() - began:.1f} s {shown}", flush=True)
     return right
 
 
