@@ -347,13 +347,20 @@ struct plan plan_call(const struct plan_rules *rules, const struct plan_facts *f
 
 const char *plan_kernel_name(enum kernel_id kernel)
 {
-    static const char *const names[] = {
-        [KERNEL_EXCHANGE] = "exchange",        [KERNEL_CHAIN] = "chain",
-        [KERNEL_COURIER] = "courier",          [KERNEL_MESSAGES] = "messages",
-        [KERNEL_DYNAMIC] = "exchange_dynamic", [KERNEL_PUTS] = "puts",
-        [KERNEL_GATHER] = "gather_words",      [KERNEL_REDUCE_ONE] = "reduce_one",
-        [KERNEL_REDUCE_TWO] = "reduce_two",    [KERNEL_REDUCE_BULK] = "reduce_bulk",
-        [KERNEL_REDUCE_PEER] = "reduce_peer",  [KERNEL_REDUCE_LINES] = "reduce_lines",
-        [KERNEL_REDUCE_RING] = "reduce_ring",  [KERNEL_REDUCE_LISTED] = "reduce_listed"};
+    static const char *const names[] = {[KERNEL_EXCHANGE] = "exchange",
+                                        [KERNEL_CHAIN] = "chain",
+                                        [KERNEL_COURIER] = "courier",
+                                        [KERNEL_MESSAGES] = "messages",
+                                        [KERNEL_DYNAMIC] = "exchange_dynamic",
+                                        [KERNEL_PUTS] = "puts",
+                                        [KERNEL_GATHER] = "gather_words",
+                                        [KERNEL_REDUCE_ONE] = "reduce_one",
+                                        [KERNEL_REDUCE_TWO] = "reduce_two",
+                                        [KERNEL_REDUCE_BULK] = "reduce_bulk",
+                                        [KERNEL_REDUCE_PEER] = "reduce_peer",
+                                        [KERNEL_REDUCE_LINES] = "reduce_lines",
+                                        [KERNEL_REDUCE_RING] = "reduce_ring",
+                                        [KERNEL_REDUCE_LISTED] = "reduce_listed",
+                                        [KERNEL_REDUCE_FOLDED] = "reduce_folded"};
     return kernel < KERNEL_NONE ? names[kernel] : "none";
 }

@@ -434,7 +434,7 @@ tutti_result_t staged_open_net(struct team *team, const struct executor_config *
     if (!staged)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     staged->slice_bytes = (size_t)param_int(PARAM_STAGE_SLICE) / CACHE_LINE * CACHE_LINE;
-    staged->blocks = config->blocks == 1 ? 1 : KERNEL_COURIER_BLOCKS;
+    staged->blocks = config->blocks;
     staged->kernel = param_int(PARAM_STAGE_KERNEL) || cuda_queues_are_few();
     list_init(&staged->jobs);
     list_init(&staged->recipes);
@@ -453,9 +453,9 @@ tutti_result_t staged_open_net(struct team *team, const struct executor_config *
         return result;
     }
     if (config->policy == TUTTI_POLICY_ZERO && staged->copies)
-        log_info("rank %d: what goes to other hosts takes up to %d blocks of a kernel, whatever the CTA policy; none "
-                 "with TUTTI_STAGE_KERNEL=0",
-                 team->rank, staged->blocks);
+        log_info("rank %d: what goes to other hosts takes up to %d blocks of a kernel, from %d MiB on %d, whatever the "
+                 "CTA policy; none with TUTTI_STAGE_KERNEL=0",
+                 team->rank, KERNEL_COURIER_BLOCKS, (int)(KERNEL_COURIER_LONG_FROM >> 20), KERNEL_COURIER_LONG);
     ledger_add(&staged->base, WIRE_MEMORY_TABLES, sizeof *staged);
     ledger_add(&staged->base, WIRE_MEMORY_SLICES, (size_t)staged->channels * SLICES * staged->slice_bytes);
     idle_join(&staged->base);

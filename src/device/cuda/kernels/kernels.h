@@ -37,31 +37,33 @@
 #define KERNEL_CONTROL_BYTES ((uint64_t)120 << 10) /* the words of a window */
 #define KERNEL_BLOCKS_OVER                                                                                             \
     (KERNEL_CONTROL_BYTES - 4) /* where among them the blocks of a launch that are over are counted */
-#define KERNEL_EXCHANGE_BYTES   ((uint64_t)4 << 10) /* of a short message for each of its stripes */
-#define KERNEL_EXCHANGE_MOST    32                  /* stripes of a message */
-#define KERNEL_EXCHANGE_THREADS 512
-#define KERNEL_PLAIN_FROM       ((uint64_t)128 << 10) /* messages that go as plain data, by default */
-#define KERNEL_LINES_EACH       ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
-#define KERNEL_LINES_MOST       16                    /* stripes of it */
-#define KERNEL_LINES_DEPTH      4                     /* chunks of it that a sender may be ahead of the receiver */
-#define KERNEL_LINES_SLOT       ((uint64_t)16 << 10)  /* for each of these */
-#define KERNEL_RING_LINES_DEPTH 8                     /* of what goes round */
-#define KERNEL_LINES_THREADS    512                   /* of a reduction in lines */
-#define KERNEL_LINES_WORKERS    512                   /* most warps of one */
-#define KERNEL_LINES_WARPS      (KERNEL_LINES_THREADS / 32)
-#define KERNEL_LINES_BLOCKS     (KERNEL_LINES_WORKERS / KERNEL_LINES_WARPS)
-#define KERNEL_LINES_TILE       ((uint64_t)16 * 120) /* bytes that a warp of it carries at once */
-#define KERNEL_PLAIN_EACH       ((uint64_t)8 << 10)  /* of a message of plain data, for each of its stripes */
-#define KERNEL_PLAIN_DEPTH      4                    /* chunks of it that a sender may be ahead of the receiver */
-#define KERNEL_PLAIN_LEAST      ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
-#define KERNEL_PLAIN_CHUNKS     8   /* into which a stripe is cut, if they are between this and a slot */
-#define KERNEL_OFFERS           512 /* buffers of a rank that a peer may have mapped at a time */
-#define KERNEL_COURIER_THREADS  512
-#define KERNEL_COURIER_BLOCKS   2                    /* of a launch, at most */
-#define KERNEL_COURIER_CHANNELS 16                   /* of a block, at most */
-#define KERNEL_CHAIN_THREADS    576                  /* 64 of them touch no data */
-#define KERNEL_CHAIN_CHUNK      ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
-#define KERNEL_CHAIN_EACH       ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
+#define KERNEL_EXCHANGE_BYTES    ((uint64_t)4 << 10) /* of a short message for each of its stripes */
+#define KERNEL_EXCHANGE_MOST     32                  /* stripes of a message */
+#define KERNEL_EXCHANGE_THREADS  512
+#define KERNEL_PLAIN_FROM        ((uint64_t)128 << 10) /* messages that go as plain data, by default */
+#define KERNEL_LINES_EACH        ((uint64_t)8 << 10)   /* of a message in lines for each of its stripes */
+#define KERNEL_LINES_MOST        16                    /* stripes of it */
+#define KERNEL_LINES_DEPTH       4                     /* chunks of it that a sender may be ahead of the receiver */
+#define KERNEL_LINES_SLOT        ((uint64_t)16 << 10)  /* for each of these */
+#define KERNEL_RING_LINES_DEPTH  8                     /* of what goes round */
+#define KERNEL_LINES_THREADS     512                   /* of a reduction in lines */
+#define KERNEL_LINES_WORKERS     512                   /* most warps of one */
+#define KERNEL_LINES_WARPS       (KERNEL_LINES_THREADS / 32)
+#define KERNEL_LINES_BLOCKS      (KERNEL_LINES_WORKERS / KERNEL_LINES_WARPS)
+#define KERNEL_LINES_TILE        ((uint64_t)16 * 120) /* bytes that a warp of it carries at once */
+#define KERNEL_PLAIN_EACH        ((uint64_t)8 << 10)  /* of a message of plain data, for each of its stripes */
+#define KERNEL_PLAIN_DEPTH       4                    /* chunks of it that a sender may be ahead of the receiver */
+#define KERNEL_PLAIN_LEAST       ((uint64_t)16 << 10) /* a chunk is not cut smaller than this for the sake of overlap */
+#define KERNEL_PLAIN_CHUNKS      8   /* into which a stripe is cut, if they are between this and a slot */
+#define KERNEL_OFFERS            512 /* buffers of a rank that a peer may have mapped at a time */
+#define KERNEL_COURIER_THREADS   512
+#define KERNEL_COURIER_BLOCKS    2                    /* of a launch, at most; */
+#define KERNEL_COURIER_LONG      4                    /* of a call from here on: */
+#define KERNEL_COURIER_LONG_FROM ((uint64_t)64 << 20) /* bytes */
+#define KERNEL_COURIER_CHANNELS  16                   /* of a block, at most */
+#define KERNEL_CHAIN_THREADS     576                  /* 64 of them touch no data */
+#define KERNEL_CHAIN_CHUNK       ((uint64_t)16 << 10) /* least bytes of a chunk, where a launch names none */
+#define KERNEL_CHAIN_EACH        ((uint64_t)16 << 10) /* of a broadcast for each of its stripes */
 
 #define KERNEL_LIST_MOST     64 /* vectors that one launch reduces */
 #define KERNEL_MESSAGES_MOST 7  /* exchanges in one launch: parameters of a kernel have 4 KiB */
