@@ -367,6 +367,22 @@ def faults_rows(found):
             for what, right in found.items()]
 
 
+# ---- Pictures ----
+
+def draw(bench, found):
+    """Against own interfaces; and what owners have beside a borrower, of what they have alone."""
+    times = {policy: [found["pair"][name] / found["pair"]["own"],
+                      *(found[what]["own"] / found[what][policy] for what in ("experts", "embeddings")),
+                      *(of(found["serve"]["own"]) / of(found["serve"][policy]) for of in (middle, p99))]
+             for policy, name in (("borrow", USED_BOUND), ("all", "all"))}
+    bench.bars("lab-nics", "Times as fast as own interfaces: pair, alltoall, embeddings, first token p50, p99",
+               {"borrowed while idle": times["borrow"], "all at any time": times["all"]})
+    back = [100 * alone / beside for alone, beside in zip(found["back"]["alone"], found["back"]["beside"])]
+    bench.bars("lab-nics-owner", "Rate of an owner, % of that alone: its messages; its first to fourth 8 segments",
+               {"beside a borrower": [100 - loss(found["victim"], "borrow"), *back],
+                "beside one that uses all": [100 - loss(found["victim"], "all")]})
+
+
 # ---- The board ----
 
 def board(bench, _):
@@ -391,15 +407,15 @@ def lab_of(bench, nics):
 
 
 def measure(bench):
-    rows = []
+    rows, found = [], {}
     with lab_of(bench, NICS) as lab:
         shape(lab)
         parts = {"board": (board, board_rows), "pair": (pair, pair_rows), "victim": (victim, victim_rows),
                  "back": (back, back_rows), "faults": (faults, faults_rows)}
         for name, (part, tell) in parts.items():
-            found = part(bench, lab)
-            bench.keep(**{name: found})
-            rows += tell(found)
+            found[name] = part(bench, lab)
+            bench.keep(**{name: found[name]})
+            rows += tell(found[name])
         moe = exchange(lab, bench, "experts", lambda pause: both_ways(pause, experts, 1), 0.42)
         rows += exchange_rows(moe, "iteration of an uneven expert alltoall", "1.3x", 1.3, 0.42)
         dlrm = exchange(lab, bench, "embeddings", lambda pause: both_ways(pause, embeddings, 2), 0.55)
@@ -408,6 +424,7 @@ def measure(bench):
         bench.say(f"{lab.drops()} packets dropped")
     with lab_of(bench, INSTANCES) as lab:
         shape(lab)
-        found = serve(bench, lab)
-    bench.keep(serve=found)
-    return rows + serve_rows(found)
+        found["serve"] = serve(bench, lab)
+    bench.keep(serve=found["serve"])
+    draw(bench, {**found, "experts": moe, "embeddings": dlrm})
+    return rows + serve_rows(found["serve"])
