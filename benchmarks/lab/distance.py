@@ -41,8 +41,9 @@ def both(bench, lab, what, size, late=0, copied=None):
 
 def measured(times):
     """By the quickest: a processor that is taken away for a moment would be most of the mean."""
-    return (f"{min(times[1]) / min(times[0]):.2f}x ({spread(times[1], '.0f')} against {spread(times[0], '.0f')} us): "
-            f"{100 * (1 - min(times[0]) / min(times[1])):.0f}% are copies")
+    share = 100 * (1 - min(times[0]) / min(times[1]))
+    return (f"{min(times[1]) / min(times[0]):.2f}x ({spread(times[1], '.0f')} against {spread(times[0], '.0f')} us)"
+            + (f": {share:.0f}% are copies" if share > 0 else ""))
 
 
 def measure(bench):
