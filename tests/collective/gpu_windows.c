@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n N -- gpu_windows [check|capture|dies|measure]`, N processes with a GPU each, TUTTI_TEST_GPU=1: windows
- * of device memory, on the stand-in driver and on real GPUs alike. check: contents and counts, on two streams. capture:
- * the same in CUDA graphs, that are replayed among calls; and what is refused. dies: a process ends that another waits
- * for. hosts: in graphs, 4 ranks of two hosts. dies captured: a graph waits. measure: prints the time of a put with a
- * signal from rank 0 to rank 1 and back, and how fast puts and gets are. late: a rank gives up, to which another one
- * replays puts.
+ * `tutti run -n N -- gpu_windows [check|capture|hosts|dies [captured]|late|queue|measure]`, N processes with a GPU
+ * each, TUTTI_TEST_GPU=1: windows of device memory, on the stand-in driver and on real GPUs alike. check: contents and
+ * counts, on two streams. capture: the same in CUDA graphs, that are replayed among calls; and what is refused. hosts:
+ * in graphs, 4 ranks of two hosts. dies: a process ends that another waits for, or that a graph of another waits for.
+ * late: a rank gives up, to which another one replays puts. queue: what two hosts refuse with one hardware queue.
+ * measure: prints the time of a put with a signal from rank 0 to rank 1 and back, and how fast puts and gets are.
  */
 #include "gpu_rank.h"
 
@@ -504,6 +504,14 @@ int main(int argc, char **argv)
     local = made;
     DONE(cu->MemHostAlloc(&made, PART, 0));
     host = made;
+    if (strcmp(what, "queue") == 0) {
+        require(tutti_window_register(comm, memory, PART, &window) == TUTTI_INVALID_USAGE &&
+                    strstr(tutti_get_last_error(NULL), "CUDA_DEVICE_MAX_CONNECTIONS"),
+                "no window of several hosts where streams share a queue");
+        meet();
+        OK(tutti_comm_destroy(comm));
+        return 0;
+    }
     OK(tutti_window_register(comm, memory, (size_t)ranks * PART, &window));
     if (strcmp(what, "dies") == 0) {
         die(argc > 2 && strcmp(argv[2], "captured") == 0);
