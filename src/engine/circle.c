@@ -10,6 +10,9 @@
  * A wait for a rank that has not begun the call is for something that is not on its way. A circle of these waits
  * therefore never ends. Ranks in one collective also wait for what is under way: a circle with a wait of this kind must
  * last.
+ *
+ * GPUs of several hosts put and signal by a team of their own (team->in_turn), and their operations follow one another
+ * in streams. So the team that a rank does not wait in answers for the one that it waits in.
  */
 #include "engine/circle.h"
 
@@ -41,10 +44,16 @@ static bool same_call(const struct wire_message *a, const struct wire_message *b
            a->call.root == b->call.root && a->call.count == b->call.count;
 }
 
+/* A whole and its parts have one count, as they may answer for one another. */
+static uint64_t *drawn_of(struct team *team)
+{
+    return team->whole ? &team->whole->calls.circle.drawn : &team->calls.circle.drawn;
+}
+
 static void draw(struct team *team)
 {
     struct circle *circle = &team->calls.circle;
-    circle->label = ++circle->drawn << DRAWN | (uint32_t)team->rank;
+    circle->label = ++*drawn_of(team) << DRAWN | (uint32_t)team_told_rank(team, team->rank);
     circle->highest = circle->label;
     circle->idle = true;
     circle->other.kind = 0;
@@ -114,8 +123,8 @@ static void circle_hear(struct team *team, const struct op *op, const struct wir
     const struct wire_blocked *said = &circle->answer;
     if (!circle_same_wait(&circle->question, mine))
         return;
-    if (circle->drawn < said->label >> DRAWN)
-        circle->drawn = said->label >> DRAWN;
+    if (*drawn_of(team) < said->label >> DRAWN)
+        *drawn_of(team) = said->label >> DRAWN;
     circle->highest = said->label > circle->label ? said->label : circle->label;
     circle->idle = said->idle;
     circle->other = said->other;
@@ -125,6 +134,56 @@ static void circle_hear(struct team *team, const struct op *op, const struct wir
         circle->since = now;
     if (circle->seen > SEEN && circle->other.kind && (circle->idle || now - circle->since >= lasts))
         circle_refuse(team, op, mine);
+}
+
+/* ---- For other teams of this rank ---- */
+
+void circle_in_turn(struct team *part, bool (*settled)(void *context), void *context)
+{
+    lock_take(&part->engine->lock);
+    part->settled = settled;
+    part->settled_context = context;
+    part->whole->in_turn = settled != NULL;
+    lock_release(&part->engine->lock);
+}
+
+/* Is nothing under way, nor anything that streams have come to? */
+static bool circle_has_nothing(const struct team *team)
+{
+    return atomic_load_explicit(&team->completed, memory_order_acquire) == atomic_load(&team->issued) &&
+           !(team->settled && !team->settled(team->settled_context));
+}
+
+/* A question to a team of this rank, which waits in another one: `mine`. */
+static void answer_for(struct team *idle, const struct wire_message *asked, const struct team *team,
+                       const struct wire_message *mine)
+{
+    const struct circle *circle = &team->calls.circle;
+    const struct wire_blocked blocked = {.label = circle->highest, .idle = circle->idle, .other = *mine};
+    struct wire_message head = *asked;
+    if (calls_begun(idle, asked))
+        return;
+    head.kind = WIRE_BLOCKED;
+    calls_send(idle, (int)asked->tag.from, &head, &blocked, sizeof blocked);
+}
+
+/* Of what is asked of windows streams stand in waits for signals alone. */
+static void answer_for_others(struct team *team, const struct wire_message *mine)
+{
+    const struct team *whole = team->whole ? team->whole : team;
+    if (!whole->in_turn || (team->settled && mine->flags != WIRE_WAITS_FOR_SIGNAL))
+        return;
+    list_each(node, &team->engine->teams)
+    {
+        struct team *idle = list_entry(node, struct team, node);
+        struct circle *theirs = &idle->calls.circle;
+        if (idle == team || (idle != whole && idle->whole != whole) || !theirs->asks || !lock_try(&idle->lock))
+            continue; /* peers ask again */
+        for (unsigned i = 0; circle_has_nothing(idle) && i < theirs->asks && i < CIRCLE_ASKS; i++)
+            answer_for(idle, &theirs->asked[i], team, mine);
+        theirs->asks = 0;
+        lock_release(&idle->lock);
+    }
 }
 
 void circle_look(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now)
@@ -138,4 +197,5 @@ void circle_look(struct team *team, const struct op *op, const struct wire_messa
     for (unsigned i = 0; i < circle->asks && i < CIRCLE_ASKS; i++)
         engine_circle_answer(team, &circle->asked[i], mine);
     circle->asks = 0;
+    answer_for_others(team, mine);
 }

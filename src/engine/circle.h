@@ -34,6 +34,10 @@ void circle_wait(struct team *team);
 /* A rank waits for this one; the one that this one waits for answers. Under the engine's lock. */
 void circle_ask(struct team *team, const struct wire_message *said);
 void circle_answer(struct team *team, const struct wire_message *asked, const struct wire_blocked *blocked);
+/* Operations of a part, of its whole, and of other parts follow one another in streams; but this part carries some out
+ * for which no stream waits. settled: is all over to which streams have come? It waits for nothing, and is called under
+ * the engine's lock. NULL: from here on not any more. */
+void circle_in_turn(struct team *part, bool (*settled)(void *context), void *context);
 /* The wait `mine` of `op` lasts, though this rank has tried to go on since it heard what it heard. */
 void circle_look(struct team *team, const struct op *op, const struct wire_message *mine, uint64_t now);
 

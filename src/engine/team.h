@@ -43,12 +43,15 @@ struct team {
     uint64_t id;
     uint64_t timeout_ms; /* silence of a peer after which operations fail */
     struct team_bound bound;
-    _Atomic uint64_t due;        /* from this time on they fail, too, when they wait for one that lives; 0: never */
-    struct watch watch;          /* under the lock */
-    struct calls calls;          /* under the lock */
-    _Atomic bool ending;         /* this rank makes no more calls: it waits for the end of those made */
-    bool one_process;            /* all ranks live in this process */
-    bool ends_alone;             /* a part: a member may end it before others */
+    _Atomic uint64_t due; /* from this time on they fail, too, when they wait for one that lives; 0: never */
+    struct watch watch;   /* under the lock */
+    struct calls calls;   /* under the lock */
+    _Atomic bool ending;  /* this rank makes no more calls: it waits for the end of those made */
+    bool one_process;     /* all ranks live in this process */
+    bool ends_alone;      /* a part: a member may end it before others */
+    bool in_turn;         /* circle_in_turn(): under the engine's lock */
+    bool (*settled)(void *context);
+    void *settled_context;
     bool untold;                 /* another team has written this one's failure to the log */
     _Atomic bool crowded;        /* more ranks than processors here: yield, do not spin */
     const struct roster *roster; /* what members have said, maybe among others: a child has its parent's */

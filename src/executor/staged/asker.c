@@ -266,6 +266,17 @@ void asker_drain(struct asker *asker)
     pthread_mutex_unlock(&asker->lock);
 }
 
+bool asker_is_through(void *asker_)
+{
+    struct asker *asker = asker_;
+    if (pthread_mutex_trylock(&asker->lock) != 0)
+        return false;
+    bool through = !asker->busy && (list_empty(&asker->entries) ||
+                                    !has_reached(asker, list_entry(asker->entries.next, struct asker_entry, node)));
+    pthread_mutex_unlock(&asker->lock);
+    return through;
+}
+
 /* ---- Life ---- */
 
 tutti_result_t asker_open(struct asker *asker, struct team *team, struct asker_words *words, char *slots, size_t piece)

@@ -40,6 +40,8 @@ tutti_result_t asker_open(struct asker *asker, struct team *team, struct asker_w
 void asker_close(struct asker *asker);
 /* Puts it on the stream, between order_begin() and order_end(). What is asked of peers comes first, then the waits. */
 tutti_result_t asker_issue(struct asker *asker, const struct window_item *items, int count, CUstream stream);
+/* Is the thread through with all that streams have come to? Waits for nothing. */
+bool asker_is_through(void *asker);
 /* Returns when the thread is through with all that streams have come to. */
 void asker_drain(struct asker *asker);
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "device/cuda/device.h"
 #include "device/cuda/memory.h"
+#include "engine/circle.h"
 #include "engine/failure.h"
 #include "engine/part.h"
 #include "engine/team_open.h"
@@ -74,6 +75,7 @@ static tutti_result_t open_threads(struct staged *staged, struct staged_windows 
         asker_open(&windows->asker, windows->team, (struct asker_words *)(void *)windows->pinned, slots, PIECE);
     tutti_result_t stored =
         store_open(&windows->store, windows->team, staged->base.device, slots + STORE_SLOTS * PIECE, PIECE);
+    circle_in_turn(windows->team, asker_is_through, &windows->asker);
     return result == TUTTI_SUCCESS ? stored : result;
 }
 
@@ -106,6 +108,8 @@ void *staged_windows_end(struct staged *staged)
     if (!windows)
         return NULL;
     if (windows->asks)
+        circle_in_turn(windows->team, NULL, NULL);
+    if (windows->asks)
         asker_close(&windows->asker);
     staged_windows_stop(staged);
     if (windows->stores)
@@ -120,7 +124,8 @@ void *staged_windows_end(struct staged *staged)
 
 /* ---- Windows ---- */
 
-/* A stream that waits holds up its hardware queue: that of the copies for which it waits must be another one. */
+/* A stream that waits holds up its hardware queue: that of the copies for which it waits must be another one. A kernel
+ * that waits does not, but what lies behind the kernel in its stream does. */
 static tutti_result_t check_memory(const struct staged *staged, const void *buffer, size_t size)
 {
     struct cuda_range range;
