@@ -228,15 +228,21 @@ static bool is_wait(const struct entry *entry)
     return entry->window.call == WINDOW_WAIT;
 }
 
+#define NEAR_ITEMS 64 /* of a group, for which the stack is enough */
+
 /* With all that goes with the first one, as one operation. */
 static tutti_result_t issue_from(struct entry *first, const struct entry *end, bool waits)
 {
-    struct window_item *items = malloc((size_t)(end - first) * sizeof *items);
+    struct window_item near[NEAR_ITEMS], *items = near;
     tutti_comm_t comm = first->comm;
-    int count = 0;
+    if (end - first > NEAR_ITEMS)
+        items = malloc((size_t)(end - first) * sizeof *items);
+    int count = 1;
     if (!items)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a group of %td calls", end - first);
-    for (struct entry *entry = first; entry != end; entry++) {
+    items[0] = first->window;
+    first->kind = ENTRY_DONE;
+    for (struct entry *entry = first + 1; entry != end; entry++) {
         if (entry->kind != ENTRY_WINDOW || entry->comm != comm || entry->stream != first->stream ||
             is_wait(entry) != waits)
             continue;
@@ -244,7 +250,8 @@ static tutti_result_t issue_from(struct entry *first, const struct entry *end, b
         entry->kind = ENTRY_DONE;
     }
     tutti_result_t result = comm_windows(comm, items, count, first->stream);
-    free(items);
+    if (items != near)
+        free(items);
     return result;
 }
 

@@ -19,8 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEPT_PUTS 128 /* items of an operation whose memory is kept for the next one, at most */
+
 struct puts {
     struct transfers all;
+    int room;    /* for items */
     int first;   /* transfer: none before it is pending */
     int waiting; /* item: no wait before it is left */
     struct window_item *item;
@@ -29,14 +32,44 @@ struct puts {
 
 /* ---- Issuing ---- */
 
-static struct puts *puts_new(const struct window_item *items, int count)
+/* One thread issues, and takes what is kept; where something is kept, none else is stored (p2p_new()). */
+static struct puts *puts_memory(struct team *team, int count)
 {
+    struct puts *kept = atomic_load_explicit(&team->puts_idle, memory_order_acquire);
+    if (kept)
+        atomic_store_explicit(&team->puts_idle, NULL, memory_order_relaxed);
+    if (kept && kept->room >= count)
+        return kept;
+    puts_free(kept);
     size_t transfers = (size_t)count * sizeof(struct transfer);
-    struct puts *puts = malloc(sizeof *puts + transfers + (size_t)count * sizeof *items);
+    struct puts *puts = malloc(sizeof *puts + transfers + (size_t)count * sizeof *puts->item);
+    if (!puts)
+        return NULL;
+    puts->room = count;
+    puts->item = (struct window_item *)((char *)puts->transfer + transfers);
+    return puts;
+}
+
+static void puts_keep(struct team *team, struct puts *puts)
+{
+    struct puts *kept = atomic_load_explicit(&team->puts_idle, memory_order_relaxed);
+    if (puts->room > KEPT_PUTS || kept)
+        puts_free(puts);
+    else
+        atomic_store_explicit(&team->puts_idle, puts, memory_order_release);
+}
+
+void puts_free(struct puts *puts)
+{
+    free(puts);
+}
+
+static struct puts *puts_new(struct team *team, const struct window_item *items, int count)
+{
+    struct puts *puts = puts_memory(team, count);
     if (!puts)
         return NULL;
     puts->first = puts->waiting = 0;
-    puts->item = (struct window_item *)((char *)puts->transfer + transfers);
     memcpy(puts->item, items, (size_t)count * sizeof *items);
     transfers_begin(&puts->all);
     puts->all.count = count;
@@ -79,7 +112,7 @@ tutti_result_t puts_issue(struct team *team, const struct window_item *items, in
     tutti_result_t result = team_place(team, false, &op);
     if (result != TUTTI_SUCCESS)
         return result;
-    struct puts *puts = puts_new(items, count);
+    struct puts *puts = puts_new(team, items, count);
     if (!puts)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d calls on windows", count);
     for (int i = 0; i < count; i++)
@@ -297,11 +330,10 @@ static void puts_tell(const struct op *op, struct wire_message *head)
 
 static void puts_end(struct team *team, struct op *op)
 {
-    (void)team;
     struct puts *puts = op->puts;
     for (int i = 0; i < puts->all.count; i++)
         transfers_cancel(&puts->transfer[i], 1);
-    free(puts);
+    puts_keep(team, puts);
     op->puts = NULL;
 }
 

@@ -7,6 +7,8 @@
 #include "engine/windows.h"
 #include "wire/blackbox.h"
 
+struct puts;
+
 enum window_call { WINDOW_PUT, WINDOW_SIGNAL, WINDOW_GET, WINDOW_FLUSH, WINDOW_WAIT };
 
 struct window_item {
@@ -28,6 +30,8 @@ static inline bool puts_moves(const struct window_item *item)
 /* As which they stand in the black box. */
 enum wire_collective puts_kind(const struct window_item *items, int count);
 
+/* What is kept of an operation; may be NULL. */
+void puts_free(struct puts *puts);
 /* Enqueues them as one operation: what is asked of one peer is asked in this order; then come the waits. */
 tutti_result_t puts_issue(struct team *team, const struct window_item *items, int count, struct tutti_stream *stream);
 

@@ -67,6 +67,7 @@ struct team {
     const struct rounds_memory *memory; /* the memory that calls over links work on: rounds_memory.h */
     struct rounds *rounds_idle;         /* kept for the next operation */
     _Atomic(struct p2p *) p2p_idle;
+    _Atomic(struct puts *) puts_idle;
     uint32_t *sent, *received;         /* p2p sequence by peer, at issue */
     uint32_t *signalled;               /* the same of signals */
     _Atomic(struct windows *) windows; /* windows.h; NULL: there was no call of that kind yet */

@@ -11,6 +11,7 @@
 #include "engine/failure.h"
 #include "engine/host.h"
 #include "engine/p2p.h"
+#include "engine/puts.h"
 #include "engine/queue.h"
 #include "engine/rounds.h"
 #include "engine/rounds_memory.h"
@@ -155,6 +156,7 @@ static void team_open_release(struct team *team)
     shared_close(team);
     rounds_free(team->rounds_idle);
     p2p_free(atomic_load(&team->p2p_idle));
+    puts_free(atomic_load(&team->puts_idle));
     trace_comm_close(team->trace);
     pthread_mutex_destroy(&team->news_lock);
     pthread_mutex_destroy(&team->parts_lock);
