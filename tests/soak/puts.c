@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: puts, signals and waits between processes, in groups and between other work; with connections that break,
- * where hosts are joined by some. */
+/* Windows: puts, signals and waits between processes, in groups, in graphs and between other work; with connections
+ * that break, where hosts are joined by some. */
 #include "soak.h"
 
 #include <stdlib.h>
@@ -33,6 +33,7 @@ struct round {
     int shift, signal;
     size_t bytes, piece;
     bool grouped, with_sum;
+    int replays; /* of a graph that holds it; 0: it is called */
     uint64_t key;
 };
 
@@ -51,6 +52,7 @@ static struct round draw(struct actor *actor)
     round.piece = 1 + round.bytes / (1 + roll(actor, 7));
     round.grouped = roll(actor, 2);
     round.with_sum = round.grouped && roll(actor, 2);
+    round.replays = run.no_graphs || getenv("SOAK_HOSTS") ? 0 : (int)roll(actor, 4);
     round.key = data_hash(run.seed ^ 0x9075, actor->rolls);
     return round;
 }
@@ -101,15 +103,10 @@ static void look(struct actor *actor, const struct putting *mine, const struct r
 }
 
 /* The wait comes before the puts in a group, which sorts that out. */
-static void play_round(struct actor *actor, const struct putting *mine, const struct round *round)
+static void put_and_await(struct actor *actor, const struct putting *mine, const struct round *round, int to, int from)
 {
-    int shift = round->shift % mine->size, to = (mine->rank + shift) % mine->size,
-        from = (mine->rank + mine->size - shift) % mine->size;
     int pieces = (int)((round->bytes + round->piece - 1) / round->piece);
     void *sum = mine->memory + (size_t)mine->size * PART;
-    note(actor, "puts %zu bytes in %d pieces, from rank %d to %d", round->bytes, pieces, mine->rank, to);
-    fill(mine->here, round->key, mine->rank, round->bytes);
-    DONE(cu.MemcpyHtoDAsync((CUdeviceptr)(uintptr_t)mine->local, mine->here, round->bytes, mine->stream));
     if (round->grouped)
         DONE(ncclGroupStart());
     if (round->grouped)
@@ -123,9 +120,44 @@ static void play_round(struct actor *actor, const struct putting *mine, const st
         break_one(round->key);
     if (!round->grouped)
         await(actor, mine, from, round->signal, pieces);
-    look(actor, mine, round, from);
-    DONE(ncclSignal(from, round->signal, 0, 0, mine->comm, (cudaStream_t)mine->stream)); /* it may put again */
-    await(actor, mine, to, round->signal, 1);
+}
+
+static CUgraphExec capture_round(struct actor *actor, const struct putting *mine, const struct round *round, int to,
+                                 int from)
+{
+    CUgraphExec exec;
+    CUgraph made;
+    DONE(cu.StreamBeginCapture(mine->stream, 2));
+    put_and_await(actor, mine, round, to, from);
+    DONE(cu.StreamEndCapture(mine->stream, &made));
+    DONE(cu.GraphInstantiate(&exec, made, 0));
+    DONE(cu.GraphDestroy(made));
+    return exec;
+}
+
+static void play_round(struct actor *actor, const struct putting *mine, const struct round *round)
+{
+    int shift = round->shift % mine->size, to = (mine->rank + shift) % mine->size,
+        from = (mine->rank + mine->size - shift) % mine->size;
+    note(actor, "puts %zu bytes in pieces of %zu, from rank %d to %d, %d replays", round->bytes, round->piece,
+         mine->rank, to, round->replays);
+    fill(mine->here, round->key, mine->rank, round->bytes);
+    DONE(cu.MemcpyHtoDAsync((CUdeviceptr)(uintptr_t)mine->local, mine->here, round->bytes, mine->stream));
+    CUgraphExec exec = round->replays ? capture_round(actor, mine, round, to, from) : NULL;
+    for (int i = 0; i < round->replays || i == 0; i++) {
+        if (exec)
+            DONE(cu.GraphLaunch(exec, mine->stream));
+        else
+            put_and_await(actor, mine, round, to, from);
+        look(actor, mine, round, from);
+        DONE(cu.MemsetD8Async((CUdeviceptr)(uintptr_t)(mine->memory + (size_t)from * PART), 0, round->bytes,
+                              mine->stream));
+        DONE(ncclSignal(from, round->signal, 0, 0, mine->comm, (cudaStream_t)mine->stream)); /* it may put again */
+        await(actor, mine, to, round->signal, 1);
+    }
+    DONE(cu.StreamSynchronize(mine->stream));
+    if (exec)
+        DONE(cu.GraphExecDestroy(exec));
 }
 
 /* Where windows cannot be, none of the ranks has one. */
@@ -159,6 +191,8 @@ void puts_play(struct actor *actor, int which, int stream)
     bool can = takes_part && has_window(&mine);
     for (int i = 0; i < rounds; i++) {
         struct round round = draw(actor);
+        if (stream == 0)
+            round.replays = 0; /* the legacy stream cannot be captured */
         if (can)
             play_round(actor, &mine, &round);
     }
