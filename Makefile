@@ -6,7 +6,7 @@
 # the distribution has none.
 PACKAGES := gcc g++ libc6-dev make meson ninja-build pkg-config python3 libcmocka-dev libhwloc-dev libjansson-dev \
   libibverbs-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev libcurl4-gnutls-dev libprotobuf-c-dev \
-  protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev libpmix-dev
+  protobuf-c-compiler libsqlite3-dev libpq-dev libncurses-dev libexpat1-dev libpmix-dev
 CHECK_PACKAGES := clang clang-format-14? libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
   libcmocka-dev:arm64 libjansson-dev:arm64 iproute2 nftables python3-numpy python3-pip python3-setuptools \
   python3-wheel python3-venv ibverbs-utils perftest tshark iperf3 ethtool ucx-utils tcpdump tmux procps \

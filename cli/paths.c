@@ -54,7 +54,8 @@ static const struct options options_of_paths = {
         "verify compares with the plan what uplinks have sent. COUNTERS are files (none: standard input) of tutti-lab "
         "counters --json, of Prometheus exporters, or of snmpwalk. A file whose text names no switch has its name: "
         "rack1.prom. import prints a FILE made of what FILES know: node01.json of lldpcli -f json show neighbors, "
-        "config_db.json of SONiC switches, tables of NetBox.",
+        "config_db.json or minigraph.xml of SONiC switches, port_config.ini for the minigraphs after it, tables of "
+        "NetBox.",
     .after = "Exit status: 0 done, 1 impossible, too few lanes, shares that differ, or it failed, 2 wrong options.",
     .rows = rows,
     .count = sizeof rows / sizeof *rows,
@@ -240,6 +241,8 @@ static int import_files(char **files)
     tutti_result_t result = cabling_open(&cabling);
     for (; !result && *files; files++)
         result = read_source(*files, &cabling);
+    if (!result)
+        result = cabling_join(&cabling);
     if (!result)
         result = cabling_write(&cabling, &out);
     if (!result)

@@ -16,13 +16,16 @@ const char *const cabling_nexts[2] = {"IPv4 next hop", "IPv6 next hop"};
 
 tutti_result_t cabling_open(struct cabling *c)
 {
-    *c = (struct cabling){.devices = json_object(), .label = ""};
-    return c->devices ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
+    *c = (struct cabling){.devices = json_object(), .cables = json_array(), .port_names = json_object(), .label = ""};
+    return c->devices && c->cables && c->port_names ? TUTTI_SUCCESS
+                                                    : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
 }
 
 void cabling_close(struct cabling *c)
 {
     json_decref(c->devices);
+    json_decref(c->cables);
+    json_decref(c->port_names);
     *c = (struct cabling){0};
 }
 
@@ -44,7 +47,7 @@ static bool good_name(const char *text, size_t most, const char *marks)
 }
 
 /* What another program wrote may hold control characters: they are not repeated. */
-static tutti_result_t bad_word(const struct cabling *c, const char *name, const char *why)
+tutti_result_t cabling_bad_word(const struct cabling *c, const char *name, const char *why)
 {
     char shown[FABRIC_NAME * 2];
     size_t n = 0;
@@ -68,7 +71,7 @@ static json_t *member(const struct cabling *c, json_t *object, const char *name,
 json_t *cabling_device(struct cabling *c, const char *name)
 {
     if (!good_name(name, FABRIC_NAME - 1, "-_.:")) {
-        bad_word(c, name, "cannot be the name of a device");
+        cabling_bad_word(c, name, "cannot be the name of a device");
         return NULL;
     }
     return member(c, c->devices, name, json_object);
@@ -77,7 +80,7 @@ json_t *cabling_device(struct cabling *c, const char *name)
 json_t *cabling_port(struct cabling *c, const char *device, const char *port)
 {
     if (!good_name(port, 2 * FABRIC_NAME - 1, "-_.:/@")) {
-        bad_word(c, port, "cannot be the name of a port");
+        cabling_bad_word(c, port, "cannot be the name of a port");
         return NULL;
     }
     json_t *of = cabling_device(c, device), *ports = of ? member(c, of, "ports", json_object) : NULL;
@@ -105,10 +108,39 @@ static tutti_result_t tell_port(struct cabling *c, const char *device, const cha
     return of ? tell(c, of, name, key, value) : TUTTI_INVALID_ARGUMENT;
 }
 
+tutti_result_t cabling_once(const struct cabling *c, json_t *rows, const char *row, const char *key, const char *value)
+{
+    char why[80];
+    json_t *at = member(c, rows, row, json_object);
+    const char *is = json_string_value(json_object_get(at, key));
+    snprintf(why, sizeof why, "stands there twice, each time with another %s", key);
+    if (!at)
+        return TUTTI_SYSTEM_ERROR;
+    if (is)
+        return strcmp(is, value) == 0 ? TUTTI_SUCCESS : cabling_bad_word(c, row, why);
+    return json_object_set_new(at, key, json_string(value)) == 0 ? TUTTI_SUCCESS : full(c);
+}
+
 tutti_result_t cabling_kind(struct cabling *c, const char *device, enum cabling_kind kind)
 {
     json_t *of = cabling_device(c, device);
     return of ? tell(c, of, device, "kind", kinds[kind]) : TUTTI_INVALID_ARGUMENT;
+}
+
+/* ---- cables ---- */
+
+tutti_result_t cabling_alias(struct cabling *c, const char *device, const char *port, const char *alias)
+{
+    json_t *of = cabling_port(c, device, port) ? member(c, cabling_device(c, device), "aliases", json_object) : NULL;
+    return of ? cabling_once(c, of, alias, "name", port) : TUTTI_INVALID_ARGUMENT;
+}
+
+/* What a device itself calls a port. */
+static const char *name_of(const struct cabling *c, const char *device, const char *port)
+{
+    const json_t *aliases = json_object_get(json_object_get(c->devices, device), "aliases");
+    const char *name = json_string_value(json_object_get(json_object_get(aliases, port), "name"));
+    return name ? name : port;
 }
 
 static tutti_result_t one_end(struct cabling *c, const char *device, const char *port, const char *far,
@@ -120,13 +152,39 @@ static tutti_result_t one_end(struct cabling *c, const char *device, const char 
 }
 
 tutti_result_t cabling_cable(struct cabling *c, const char *device, const char *port, const char *far,
-                             const char *far_port)
+                             const char *far_port, bool own)
 {
-    if (!cabling_port(c, device, port) || !cabling_port(c, far, far_port))
+    if (!cabling_device(c, device) || !cabling_device(c, far) || (own && !cabling_port(c, device, port)))
         return TUTTI_INVALID_ARGUMENT;
-    tutti_result_t result = one_end(c, device, port, far, far_port);
-    return result ? result : one_end(c, far, far_port, device, port);
+    json_t *cable = json_pack("[sssssb]", c->label, device, port, far, far_port, own);
+    return json_array_append_new(c->cables, cable) == 0 ? TUTTI_SUCCESS : full(c);
 }
+
+tutti_result_t cabling_join(struct cabling *c)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    const char *label = c->label, *device, *port, *far, *far_port;
+    size_t i;
+    json_t *cable;
+    int own;
+    json_array_foreach(c->cables, i, cable)
+    {
+        if (result || json_unpack(cable, "[sssssb]", &c->label, &device, &port, &far, &far_port, &own) != 0)
+            break;
+        port = own ? port : name_of(c, device, port);
+        far_port = name_of(c, far, far_port);
+        if (!cabling_port(c, device, port) || !cabling_port(c, far, far_port))
+            result = TUTTI_INVALID_ARGUMENT;
+        if (!result)
+            result = one_end(c, device, port, far, far_port);
+        if (!result)
+            result = one_end(c, far, far_port, device, port);
+    }
+    c->label = label;
+    return result;
+}
+
+/* ---- addresses ---- */
 
 int cabling_family(const char *text, int *bits)
 {
@@ -147,13 +205,28 @@ int cabling_family(const char *text, int *bits)
     return family;
 }
 
+int cabling_usual(const char *address, char out[FABRIC_ADDRESS])
+{
+    uint8_t bytes[16];
+    int bits, family = cabling_family(address, &bits), kind = family ? AF_INET6 : AF_INET;
+    snprintf(out, FABRIC_ADDRESS, "%.*s", (int)strcspn(address, "/"), address);
+    if (family >= 0 && inet_pton(kind, out, bytes) == 1)
+        inet_ntop(kind, bytes, out, FABRIC_ADDRESS);
+    return family;
+}
+
 static tutti_result_t tell_address(struct cabling *c, const char *device, const char *port, const char *const *keys,
                                    const char *address)
 {
-    int bits, family = cabling_family(address, &bits);
+    char usual[FABRIC_ADDRESS];
+    char whole[FABRIC_ADDRESS + 8];
+    const char *slash = strchr(address, '/');
+    int bits, family = cabling_usual(address, usual);
     if (family < 0)
-        return bad_word(c, address, "is no address");
-    return tell_port(c, device, port, keys[family], address);
+        return cabling_bad_word(c, address, "is no address");
+    cabling_family(address, &bits);
+    snprintf(whole, sizeof whole, slash ? "%s/%d" : "%s", usual, bits);
+    return tell_port(c, device, port, keys[family], whole);
 }
 
 tutti_result_t cabling_address(struct cabling *c, const char *device, const char *port, const char *address)
@@ -169,7 +242,7 @@ tutti_result_t cabling_next(struct cabling *c, const char *device, const char *p
 tutti_result_t cabling_vrf(struct cabling *c, const char *device, const char *port, const char *vrf)
 {
     return good_name(vrf, FABRIC_NAME - 1, "-_.:") ? tell_port(c, device, port, "vrf", vrf)
-                                                   : bad_word(c, vrf, "cannot be the name of a VRF");
+                                                   : cabling_bad_word(c, vrf, "cannot be the name of a VRF");
 }
 
 tutti_result_t cabling_bundle(struct cabling *c, const char *device, const char *port, const char *bundle)

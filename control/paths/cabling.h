@@ -7,6 +7,7 @@
 #ifndef PATHS_CABLING_H
 #define PATHS_CABLING_H
 
+#include "model/fabric.h"
 #include "wiring/text.h"
 
 #include <jansson.h>
@@ -14,7 +15,9 @@
 /* devices: NAME to {"kind": "leaf", "ports": {NAME: {"far end": "DEVICE PORT", ...}}}, in the order of the sources. */
 struct cabling {
     json_t *devices;
-    const char *label; /* of the file that is read, which errors begin with */
+    json_t *cables;     /* as files tell of them, each with its file's label */
+    json_t *port_names; /* of SONiC, for the minigraphs that follow: ALIAS to {"name": NAME} */
+    const char *label;  /* of the file that is read, which errors begin with */
 };
 
 enum cabling_kind { CABLING_HOST, CABLING_LEAF, CABLING_SPINE, CABLING_OTHER };
@@ -27,10 +30,24 @@ void cabling_close(struct cabling *cabling);
 json_t *cabling_device(struct cabling *cabling, const char *name);
 json_t *cabling_port(struct cabling *cabling, const char *device, const char *port);
 
+/*
+ * Sets a text of a row, both of which are made where they are missing. Another text that is there is refused: the row
+ * "stands there twice, each time with another KEY". Rows are any texts.
+ */
+tutti_result_t cabling_once(const struct cabling *cabling, json_t *rows, const char *row, const char *key,
+                            const char *value);
+/* "LABEL: "WORD" WHY", without control characters. Returns TUTTI_INVALID_ARGUMENT. */
+tutti_result_t cabling_bad_word(const struct cabling *cabling, const char *word, const char *why);
+
 /* Two sources may tell the same kind, no other. */
 tutti_result_t cabling_kind(struct cabling *cabling, const char *device, enum cabling_kind kind);
+/* Others may call the port so, too. */
+tutti_result_t cabling_alias(struct cabling *cabling, const char *device, const char *port, const char *alias);
+/* `own`: `port` is what the device itself calls it, and no alias. Other ports may be aliases, of files to come, too. */
 tutti_result_t cabling_cable(struct cabling *cabling, const char *device, const char *port, const char *far,
-                             const char *far_port);
+                             const char *far_port, bool own);
+/* Once, after all files: ports get their far ends. */
+tutti_result_t cabling_join(struct cabling *cabling);
 /* "10.81.0.1/24", of a port. */
 tutti_result_t cabling_address(struct cabling *cabling, const char *device, const char *port, const char *address);
 /* The address of the far end, which the near one speaks to. */
@@ -47,6 +64,8 @@ tutti_result_t cabling_apart(struct cabling *cabling, const char *device, const 
 extern const char *const cabling_addresses[2], *const cabling_nexts[2];
 /* 0: an IPv4 address, 1: an IPv6 one, -1: none. *bits: what stands behind '/', or all. */
 int cabling_family(const char *text, int *bits);
+/* An address as it is usually written, without '/': "FC00:0::71/126" is "fc00::71". Returns its family. */
+int cabling_usual(const char *address, char out[FABRIC_ADDRESS]);
 
 /* The file. After error_note: there is no leaf. */
 tutti_result_t cabling_write(const struct cabling *cabling, struct text *out);

@@ -17,14 +17,15 @@ static tutti_result_t add_nic(struct cabling *c, const char *host, const char *n
     const json_t *id = json_object_get(port, "id");
     const char *type = json_string_value(json_object_get(id, "type"));
     const char *name = json_string_value(json_object_get(id, "value"));
-    if (!type || strcmp(type, "ifname") != 0)
-        name = json_string_value(json_object_get(port, "descr")); /* a MAC address names no port */
+    bool local = type && strcmp(type, "local") == 0 && name && name[strspn(name, "0123456789")];
+    if (!type || (strcmp(type, "ifname") != 0 && !local))
+        name = json_string_value(json_object_get(port, "descr")); /* neither a MAC address nor a number names a port */
     if (!leaf || strcmp(leaf, "id") == 0)
         return error_note(TUTTI_INVALID_ARGUMENT, "%s: the switch at an interface tells no name", c->label);
     if (!name)
         return error_note(TUTTI_INVALID_ARGUMENT, "%s: the switch at an interface tells no name of its port", c->label);
     tutti_result_t result = cabling_kind(c, leaf, CABLING_LEAF);
-    return result ? result : cabling_cable(c, host, nic, leaf, name);
+    return result ? result : cabling_cable(c, host, nic, leaf, name, false);
 }
 
 static tutti_result_t add_group(struct cabling *c, const char *host, const json_t *group, int *nics)

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "model/fabric.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,8 @@ struct sonic {
     struct cabling *cabling;
     const json_t *root;
     const char *name;
-    int storey; /* of the switch */
+    int storey;    /* of the switch */
+    json_t *ports; /* by their addresses; null: several have it */
 };
 
 static const char *word(const json_t *object, const char *key)
@@ -61,7 +61,21 @@ static int storey_at(const struct sonic *s, const char *name)
 
 /* ---- ports ---- */
 
-static tutti_result_t add_rates(const struct sonic *s)
+/* Room for a name that is too long to be one, which is refused. */
+typedef char port_name[FABRIC_NAME * 2 + 1];
+
+/* Of the key "PORT|MORE" the port. Returns what is behind the bar; NULL: there is none. */
+static const char *split(const char *key, port_name port)
+{
+    const char *bar = strchr(key, '|');
+    size_t length = bar ? (size_t)(bar - key) : strlen(key);
+    length = length < sizeof(port_name) ? length : sizeof(port_name) - 1;
+    memcpy(port, key, length);
+    port[length] = 0;
+    return bar ? bar + 1 : NULL;
+}
+
+static tutti_result_t add_ports(const struct sonic *s)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     const char *port;
@@ -69,6 +83,8 @@ static tutti_result_t add_rates(const struct sonic *s)
     json_object_foreach((json_t *)table(s, "PORT"), port, value)
     {
         long long mbit = atoll(word(value, "speed"));
+        if (!result && *word(value, "alias"))
+            result = cabling_alias(s->cabling, s->name, port, word(value, "alias"));
         if (!result && mbit > 0 && mbit <= 100000000)
             result = cabling_rate(s->cabling, s->name, port, (uint64_t)mbit * 1000000);
     }
@@ -80,14 +96,12 @@ static tutti_result_t add_bundles(const struct sonic *s)
     tutti_result_t result = TUTTI_SUCCESS;
     const char *key;
     json_t *value;
-    char bundle[FABRIC_NAME * 2];
+    port_name bundle;
     json_object_foreach((json_t *)table(s, "PORTCHANNEL_MEMBER"), key, value)
     {
-        const char *bar = strchr(key, '|');
-        if (result || !bar)
-            continue;
-        snprintf(bundle, sizeof bundle, "%.*s", (int)(bar - key), key);
-        result = cabling_bundle(s->cabling, s->name, bar + 1, bundle);
+        const char *member = split(key, bundle);
+        if (!result && member)
+            result = cabling_bundle(s->cabling, s->name, member, bundle);
     }
     return result;
 }
@@ -95,20 +109,20 @@ static tutti_result_t add_bundles(const struct sonic *s)
 /* "Ethernet0|10.0.0.0/31", and of "Ethernet0" the VRF. */
 static tutti_result_t add_interfaces(const struct sonic *s, const char *name)
 {
+    char usual[FABRIC_ADDRESS];
     tutti_result_t result = TUTTI_SUCCESS;
     const char *key;
     json_t *value;
-    char port[FABRIC_NAME * 2];
+    port_name port;
     json_object_foreach((json_t *)table(s, name), key, value)
     {
-        const char *bar = strchr(key, '|'), *vrf = word(value, "vrf_name");
-        if (result)
-            break;
-        snprintf(port, sizeof port, "%.*s", bar ? (int)(bar - key) : (int)strlen(key), key);
-        if (bar)
-            result = cabling_address(s->cabling, s->name, port, bar + 1);
-        else if (*vrf)
+        const char *address = split(key, port), *vrf = word(value, "vrf_name");
+        if (!result && address)
+            result = cabling_address(s->cabling, s->name, port, address);
+        else if (!result && *vrf)
             result = cabling_vrf(s->cabling, s->name, port, vrf);
+        if (!result && address && cabling_usual(address, usual) >= 0)
+            json_object_set_new(s->ports, usual, json_object_get(s->ports, usual) ? json_null() : json_string(port));
     }
     return result;
 }
@@ -133,52 +147,45 @@ static tutti_result_t add_neighbours(const struct sonic *s)
         if (!result && storey > 0)
             result = cabling_kind(s->cabling, s->name, storey > s->storey ? CABLING_LEAF : CABLING_SPINE);
         if (!result)
-            result = cabling_cable(s->cabling, s->name, port, far, word(value, "port"));
+            result = cabling_cable(s->cabling, s->name, port, far, word(value, "port"), true);
     }
     return result;
 }
 
-/* The next hop of the port that has the local address of a session. */
-static tutti_result_t add_next(const struct sonic *s, const char *name, const char *local, const char *peer)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    const char *key;
-    json_t *value;
-    char port[FABRIC_NAME * 2];
-    size_t length = strlen(local);
-    json_object_foreach((json_t *)table(s, name), key, value)
-    {
-        const char *bar = strchr(key, '|');
-        if (result || !bar || strncmp(bar + 1, local, length) != 0 || bar[1 + length] != '/')
-            continue;
-        snprintf(port, sizeof port, "%.*s", (int)(bar - key), key);
-        result = cabling_next(s->cabling, s->name, port, peer);
-    }
-    return result;
-}
-
+/* The far end of a session with the address of a port is the next hop of the port. */
 static tutti_result_t add_sessions(const struct sonic *s)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     const char *peer;
     json_t *value;
+    char local[FABRIC_ADDRESS];
+    int bits;
     json_object_foreach((json_t *)table(s, "BGP_NEIGHBOR"), peer, value)
     {
-        const char *bar = strrchr(peer, '|'), *address = bar ? bar + 1 : peer, *local = word(value, "local_addr");
-        int bits;
-        if (result || !*local || cabling_family(address, &bits) < 0)
-            continue;
-        result = add_next(s, "INTERFACE", local, address);
-        if (!result)
-            result = add_next(s, "PORTCHANNEL_INTERFACE", local, address);
+        const char *bar = strrchr(peer, '|'), *address = bar ? bar + 1 : peer;
+        cabling_usual(word(value, "local_addr"), local);
+        const char *port = json_string_value(json_object_get(s->ports, local));
+        if (!result && port && cabling_family(address, &bits) >= 0)
+            result = cabling_next(s->cabling, s->name, port, address);
     }
     return result;
 }
 
-/* A neighbour for each port comes first: links are then in the order of the switch's ports. */
-tutti_result_t import_sonic(const json_t *root, struct cabling *cabling)
+static tutti_result_t add_tables(const struct sonic *s)
 {
     static const char *const interfaces[] = {"INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE"};
+    tutti_result_t result = add_ports(s);
+    if (!result)
+        result = add_bundles(s);
+    for (int i = 0; !result && i < 3; i++)
+        result = add_interfaces(s, interfaces[i]);
+    if (!result)
+        result = add_neighbours(s);
+    return result ? result : add_sessions(s);
+}
+
+tutti_result_t import_sonic(const json_t *root, struct cabling *cabling)
+{
     const json_t *self = json_object_get(json_object_get(root, "DEVICE_METADATA"), "localhost");
     struct sonic s = {.cabling = cabling, .root = root, .name = word(self, "hostname")};
     s.storey = *word(self, "type") ? storey_of(word(self, "type")) : 1;
@@ -189,12 +196,8 @@ tutti_result_t import_sonic(const json_t *root, struct cabling *cabling)
         return error_note(TUTTI_INVALID_ARGUMENT,
                           "%s: the switch is none of ToRRouter, LeafRouter and SpineRouter by its type",
                           cabling->label);
-    tutti_result_t result = add_rates(&s);
-    if (!result)
-        result = add_bundles(&s);
-    for (int i = 0; !result && i < 3; i++)
-        result = add_interfaces(&s, interfaces[i]);
-    if (!result)
-        result = add_neighbours(&s);
-    return result ? result : add_sessions(&s);
+    s.ports = json_object();
+    tutti_result_t result = s.ports ? add_tables(&s) : TUTTI_SYSTEM_ERROR;
+    json_decref(s.ports);
+    return result;
 }

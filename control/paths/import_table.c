@@ -202,7 +202,7 @@ static tutti_result_t cable_row(const struct csv *t)
         if (*types[i] && !strstr(types[i], "interface"))
             return TUTTI_SUCCESS;
     return *a && *b ? cabling_cable(t->cabling, a, cell(t, "side_a_name|termination_a"), b,
-                                    cell(t, "side_b_name|termination_b"))
+                                    cell(t, "side_b_name|termination_b"), false)
                     : TUTTI_SUCCESS;
 }
 

@@ -10,6 +10,9 @@ import unittest
 
 PATHS, SOURCE = map(os.path.abspath, sys.argv[1:3])
 EXAMPLES = os.path.join(SOURCE, "examples", "fabric")
+NO_EXPAT = "built without expat" in subprocess.run(
+    [PATHS, "import", os.path.join(EXAMPLES, "sonic", "leaf1.xml")], capture_output=True, text=True, timeout=20,
+    check=False).stderr
 
 
 class Imports(unittest.TestCase):
@@ -28,6 +31,11 @@ class Imports(unittest.TestCase):
             file.write(text if isinstance(text, str) else json.dumps(text))
         return path
 
+    def leaf_alone(self):
+        with open(os.path.join(EXAMPLES, "sonic", "leaf1.json"), encoding="utf-8") as file:
+            whole = json.load(file)
+        return self.write("alone.json", {key: whole[key] for key in ("DEVICE_METADATA", "PORT")})
+
     def test_neighbours_of_hosts_are_imported(self):
         def at(leaf, value, kind="ifname", **more):
             return {"chassis": {leaf: {"id": {"type": "mac", "value": "aa:bb"}}},
@@ -37,6 +45,12 @@ class Imports(unittest.TestCase):
         said = self.paths("import", sample, one)
         self.assertIn('{"name": "eth1", "leaf": "leaf2", "port": "Ethernet4"}', said)
         self.assertIn('{"name": "eth0", "leaf": "leaf1", "port": "Ethernet8"}', said)
+        # SONiC tells its alias of a port as the local name, others a number.
+        for value, shown in (("etp14", "Ethernet52"), ("516", "Ethernet9")):
+            local = {"eth0": at("leaf1", value, "local", descr="Ethernet9")}
+            sonic = write("node04.json", {"lldp": {"interface": local}})
+            self.assertIn(f'{{"name": "eth0", "leaf": "leaf1", "port": "{shown}"',
+                          self.paths("import", sonic, self.leaf_alone()))
         whole = (said.replace("rate: none", "rate: 1gbit\nspines: [{name: s}]")
                  .replace('- name: "leaf1"', "- name: leaf1\n    uplinks: [{spine: s}]")
                  .replace('- name: "leaf2"', "- name: leaf2\n    uplinks: [{spine: s}]"))
@@ -97,6 +111,70 @@ class Imports(unittest.TestCase):
             said = subprocess.run([PATHS, "import", self.write("it.json", {**whole, table: ["nonsense"]})],
                                   capture_output=True, text=True, timeout=20, check=False)
             self.assertIn(said.returncode, (0, 1), said)
+
+    @unittest.skipIf(NO_EXPAT, "this build has no expat")
+    def test_minigraphs_of_sonic_give_the_fabric_of_their_configuration(self):
+        folder = os.path.join(EXAMPLES, "sonic")
+        ports, graph, leaf, spine = (os.path.join(folder, name)
+                                     for name in ("port_config.ini", "leaf1.xml", "leaf1.json", "spine2.json"))
+        with open(graph, encoding="utf-8") as file:
+            text = file.read()
+        said = self.paths("import", ports, graph, spine)
+        with open(leaf, encoding="utf-8") as file:
+            config = json.load(file)
+        # A switch makes its configuration of the minigraph, and leaves the names of others' ports as they are there.
+        for port, far in (("Ethernet48", "etp1"), ("Ethernet52", "etp1"), ("Ethernet56", "etp2")):
+            config["DEVICE_NEIGHBOR"][port]["port"] = far
+        made = self.write("leaf1.json", config)
+        self.assertEqual(said, self.paths("import", made, spine))
+        self.assertEqual(sorted(said), sorted(self.paths("import", spine, ports, graph, made)))
+        self.assertEqual(said.replace('"etp1"', '"Ethernet0"'), self.paths("import", leaf, spine))
+        self.assertEqual(said.count('"spine"'), 2)  # a link whose port has two names is one
+        self.assertIn("nothing is impossible", self.paths("check", self.write("imported.yaml", said)))
+        # Names in the file itself need no port_config.ini, nor do ports that have SONiC's names there.
+        inside = text.replace("<Speed>100000", "<SonicName>Ethernet0</SonicName><Speed>100000", 1)
+        for number in (2, 13, 14, 15):
+            inside = inside.replace(f">etp{number}<", f">Ethernet{4 * number - 4}<")
+        inside = inside.replace("etp14;etp15", "Ethernet52;Ethernet56")
+        self.assertEqual(self.paths("import", self.write("leaf1.xml", inside)), self.paths("import", ports, graph))
+
+    @unittest.skipIf(NO_EXPAT, "this build has no expat")
+    def test_hostile_minigraphs_change_nothing(self):
+        folder = os.path.join(EXAMPLES, "sonic")
+        ports, graph, spine = (os.path.join(folder, name) for name in ("port_config.ini", "leaf1.xml", "spine2.json"))
+        with open(graph, encoding="utf-8") as file:
+            text = file.read()
+        bomb = '<!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c SYSTEM "file:///etc/passwd">]><a>&b;&c;</a>'
+        for new, says in (
+                (bomb, "it.xml:1: a document type (<!DOCTYPE) is not read"), ("<a>&b;</a>", "undefined entity"),
+                ("<a>" * 31, "more than 30 elements in each other"),
+                ("<a>" + "<b/>" * 100000 + "</a>", "more than 100000 elements"),
+                (text[:text.index("<PngDec>")], "no element found"), ("<a/><a/>", "junk after"),
+                ("<a>" * 30 + "</a>" * 30, "DeviceMiniGraph is missing"), ("<a:/>", "DeviceMiniGraph is missing"),
+                ("<DeviceMiniGraph/>", "tells no hostname"), ("<a b='1' b='2'/>", "duplicate attribute"),
+                ("\ufeff<a></b>", "it.xml:1: mismatched tag")):
+            said = self.paths("import", spine, ports, self.write("it.xml", new), code=1)
+            self.assertIn(says, said)
+            self.assertNotIn("hosts:\n", said)
+        for old, new, says in (
+                (">leaf1<", ">l\u00e9<", '"l??" cannot be the name of a device'),
+                (">leaf1<", ">&#10;hosts: []<", '"hosts: []" cannot be the name of a device'),
+                (">etp2<", ">etp3<", '"etp3" is no name that SONiC gives to a port'),
+                ("etp1;etp2", "&#7;", "reference to invalid character number"),
+                (">etp2</EndPort>", ">etp1</EndPort>", '"Ethernet0" stands there twice, each time with another name'),
+                ("10.91.0.1/24", "10.91.0.1/33", '"10.91.0.1/33" is no address'),
+                ("PortChannel1<", "P" * 300 + "<", "P\" cannot be the name of a port"),
+                ("ToRRouter", "MgmtToRRouter", "is none of ToRRouter"), ("LeafRouter", "Asic", "several chips"),
+                (">leaf1</Hostname>\n  <HwSku>", ">leaf9</Hostname>\n  <HwSku>", "")):
+            self.assertIn(old, text)
+            said = self.paths("import", ports, self.write("it.xml", text.replace(old, new)), code=1)
+            self.assertIn(says, said)
+        for new, says in (("# lanes alias\n", "it.ini:1: the headings have no name, or no alias"),
+                          ("# name alias\nEthernet0\n", "it.ini:2: it has no name of a port, or no alias"),
+                          ("# name alias\nEthernet0 a\nEthernet4 a\n", '"a" stands there twice'),
+                          ("#\nEthernet0 a\n", "it.ini:2: it has no name"), ("#" * 600, "it.ini:1: it is no line"),
+                          ("# name alias\nEthernet0 etp9\n", '"etp1" is no name that SONiC gives to a port')):
+            self.assertIn(says, self.paths("import", self.write("it.ini", new), graph, code=1))
 
     def test_tables_of_netbox_are_imported(self):
         tables = [os.path.join(EXAMPLES, "netbox", f"{name}.csv")

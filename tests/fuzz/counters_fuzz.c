@@ -79,7 +79,8 @@ static void import_any(const char *text, size_t length)
     must(cabling_open(&cabling) == TUTTI_SUCCESS);
     if (import_text("fuzz", "node01", text, length, &cabling) != TUTTI_SUCCESS)
         must(strncmp(error_last(), "fuzz:", 5) == 0);
-    else if (cabling_write(&cabling, &out) != TUTTI_SUCCESS || fabric_parse("fuzz", out.data, out.length, &fabric))
+    else if (cabling_join(&cabling) != TUTTI_SUCCESS || cabling_write(&cabling, &out) != TUTTI_SUCCESS ||
+             fabric_parse("fuzz", out.data, out.length, &fabric))
         must(strncmp(error_last(), "fuzz:", 5) == 0);
     fabric_free(&fabric);
     text_free(&out);
