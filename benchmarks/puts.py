@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a put with a signal costs the rank that puts, by the number of its peers: one table.
 
-    puts.py [BUILD] [--peers 8 32 128] [--bytes 64 512 4096 65536] [--transport tcp|shm|verbs] [--instructions]
+    puts.py [BUILD] [--peers 8 32 127] [--bytes 64 512 4096 65536] [--transport tcp|shm] [--instructions]
 
 Instructions are callgrind's, of the calling thread, in put_to_all() of puts-bench: the same on a busy machine. Messages
-and allocations are counted, those of all threads of rank 0. Time is no figure of a busy machine. verbs: over softverbs,
-in a network namespace of its own (run it under emulation/verbs/tests/own_net.sh).
+and allocations are counted, those of all threads of rank 0. Time is no figure of a busy machine.
 """
 import argparse
 import os
@@ -20,11 +19,8 @@ LINE = re.compile(r"of one put ([\d.]+) allocations, ([\d.]+) messages sent, ([\
                   r"(\d+) ns")
 
 
-def environment(build, transport):
-    env = dict(os.environ, TUTTI_TRANSPORT=transport, TUTTI_DEBUG="none")
-    if transport == "verbs":
-        env["TUTTI_IBVERBS_LIBRARY"] = os.path.join(build, "emulation", "verbs", "libibverbs.so.1")
-    return env
+def environment(transport):
+    return dict(os.environ, TUTTI_TRANSPORT=transport, TUTTI_DEBUG="none")
 
 
 def run(build, peers, size, transport, under=""):
@@ -32,7 +28,7 @@ def run(build, peers, size, transport, under=""):
     bench = os.path.join(build, "benchmarks", "puts-bench")
     each = f'if [ "$TUTTI_RANK" = 0 ]; then exec {under} "$0" "$@"; else exec "$0" "$@"; fi'
     command = [os.path.join(build, "cli", "tutti"), "run", "-n", str(peers + 1), "--", "sh", "-c", each, bench]
-    done = subprocess.run([*command, str(size)], env=environment(build, transport), capture_output=True, text=True,
+    done = subprocess.run([*command, str(size)], env=environment(transport), capture_output=True, text=True,
                           timeout=900)
     found = LINE.search(done.stdout)
     if done.returncode or not found:
@@ -52,9 +48,9 @@ def instructions(build, peers, size, transport):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
-    parser.add_argument("--peers", type=int, nargs="+", default=[8, 32, 128])
+    parser.add_argument("--peers", type=int, nargs="+", default=[8, 32, 127])
     parser.add_argument("--bytes", type=int, nargs="+", default=[64, 512, 4096, 65536])
-    parser.add_argument("--transport", default="tcp", choices=("tcp", "shm", "verbs"))
+    parser.add_argument("--transport", default="tcp", choices=("tcp", "shm"))
     parser.add_argument("--instructions", action="store_true", help="under valgrind: slow")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
