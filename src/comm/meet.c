@@ -167,6 +167,7 @@ static void meet_hear(void *context, int from, const struct wire_memo *memo)
     struct meeting *meeting = context;
     struct meet_arrival *arrival = find_arrival(meeting, from);
     bool here = meeting->visit && memo->yours == meeting->visit;
+    meeting->came = true;
     if (memo->kind == WIRE_MEMO_CONSENT && meeting->consents)
         meeting->consents(meeting->consents_context, from, memo);
     switch (memo->kind) {
@@ -303,9 +304,8 @@ static tutti_result_t meet_look_at(struct meeting *meeting, int rank)
     tutti_result_t result = team_link(team, rank, &link);
     if (result != TUTTI_SUCCESS)
         return fail_for(meeting, team_cause(team, result, team->rank, error_last()));
-    if (link_is_lost(link)) {
+    if (link_is_lost(link))
         return meet_is_gone(meeting, rank);
-    }
     uint64_t silence = engine_silence(team->engine, link, clock_ns());
     return silence >= team->timeout_ms * NS_PER_MS ? meet_is_silent(meeting, rank, silence) : TUTTI_IN_PROGRESS;
 }
@@ -333,8 +333,7 @@ static void look_for_failure(struct meeting *meeting)
     struct team *team = meeting->team;
     if (!meeting->list.nranks || !atomic_load(&team->failed))
         return;
-    struct wire_abort why = team_news(team);
-    meet_fail(meeting, &why);
+    fail_for(meeting, team_news(team));
 }
 
 static void meet_look(struct meeting *meeting)
@@ -473,6 +472,7 @@ static tutti_result_t meet_wait_for_all(struct meeting *meeting, unsigned aborts
     uint64_t next = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_WARN));
     for (;;) {
         lock_take(&engine->lock);
+        meeting->came = false;
         engine_poll(engine);
         tutti_result_t result = meet_attempt(meeting);
         if (result == TUTTI_IN_PROGRESS)
@@ -482,7 +482,7 @@ static tutti_result_t meet_wait_for_all(struct meeting *meeting, unsigned aborts
         lock_release(&engine->lock);
         if (result != TUTTI_IN_PROGRESS)
             return result;
-        engine_sleep(engine, NULL, LOOK_MS);
+        engine_sleep_until(engine, &meeting->came, LOOK_MS);
     }
 }
 

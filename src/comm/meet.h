@@ -31,6 +31,7 @@ struct meeting {
     int up, below[MEET_BRANCHES], belows; /* ranks of the parent; up -1: this one is the first member */
     uint64_t told;                        /* the visit of `up` that knows that all below us are here */
     uint64_t child;                       /* what is to be made; 0: not known yet */
+    bool came;                            /* a memo, since this rank looked last */
     bool failed;
     struct wire_abort why;
     struct wire_abort missed; /* of the last one that failed, for those who came too late */

@@ -34,13 +34,14 @@ int engine_take_shared(struct engine *engine, uint64_t key)
  * poller, if few others do. */
 struct bed {
     struct list node;
-    struct team *team; /* whose operation it waits for; NULL: it wants all news */
+    struct team *team; /* whose operation it waits for; NULL: it wants all news, */
+    const bool *came;  /* or, if this is set, none but what sets it */
     int fd;
     bool told;
 };
 
 /* NULL for want of a descriptor or memory: then nobody can wake it. */
-static struct bed *lie_down(struct engine *engine, struct team *team)
+static struct bed *lie_down(struct engine *engine, struct team *team, const bool *came)
 {
     struct list *node = list_pop(&engine->beds);
     struct bed *bed = node ? list_entry(node, struct bed, node) : calloc(1, sizeof *bed);
@@ -51,6 +52,7 @@ static struct bed *lie_down(struct engine *engine, struct team *team)
     if (!bed)
         return NULL;
     bed->team = team;
+    bed->came = came;
     list_push(&engine->asleep, &bed->node);
     return bed;
 }
@@ -78,10 +80,16 @@ void engine_remove_beds(struct engine *engine)
 }
 
 /* One that was not told yet. */
-static void tell(struct bed *bed)
+static void tell(struct engine *engine, struct bed *bed)
 {
     uint64_t one = 1;
+    engine->tells++;
     bed->told = write(bed->fd, &one, sizeof one) == sizeof one;
+}
+
+static bool bed_wants(const struct bed *bed)
+{
+    return bed->came ? *bed->came : !bed->team || team_may_want(bed->team);
 }
 
 /* What is taken here wakes nobody who sleeps on the poller: each is told once. If all were woken by one descriptor,
@@ -92,8 +100,8 @@ static void tell_sleepers(struct engine *engine)
     list_each(node, &engine->asleep)
     {
         struct bed *bed = list_entry(node, struct bed, node);
-        if (!bed->told && (!bed->team || team_may_want(bed->team)))
-            tell(bed);
+        if (!bed->told && bed_wants(bed))
+            tell(engine, bed);
     }
 }
 
@@ -107,7 +115,7 @@ static void pass_poller_on(struct engine *engine)
         if (list_entry(node, struct bed, node)->told)
             return;
     }
-    tell(list_entry(engine->asleep.next, struct bed, node));
+    tell(engine, list_entry(engine->asleep.next, struct bed, node));
 }
 
 /* News taken here will not wake callers that sleep on the poller: they are told. */
@@ -188,14 +196,15 @@ void engine_met(struct engine *engine)
         poller_wake(engine->poller);
 }
 
-void engine_sleep_locked(struct engine *engine, struct team *team, int timeout_ms, bool caller)
+static void sleep_locked(struct engine *engine, struct team *team, const bool *came, int timeout_ms, bool caller)
 {
-    struct bed *bed = lie_down(engine, team);
+    struct bed *bed = lie_down(engine, team, came);
     bool polls = !bed || engine->pollers < POLLERS;
     engine->armed++;
     engine->pollers += polls;
     engine->sleeping += caller;
-    bool quiet = link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team));
+    bool quiet =
+        link_arm(engine->links) && take_news(engine) == 0 && !(team && team_may_move(team)) && !(came && *came);
     lock_release(&engine->lock);
     struct pollfd ready[2] = {{.fd = polls ? poller_fd(engine->poller) : -1, .events = POLLIN},
                               {.fd = bed ? bed->fd : -1, .events = POLLIN}};
@@ -211,6 +220,21 @@ void engine_sleep_locked(struct engine *engine, struct team *team, int timeout_m
     if (engine->armed && !link_arm(engine->links)) /* the bell rang once, and others still sleep */
         tell_sleepers(engine);
     pass_poller_on(engine);
+}
+
+void engine_sleep_locked(struct engine *engine, struct team *team, int timeout_ms, bool caller)
+{
+    sleep_locked(engine, team, NULL, timeout_ms, caller);
+}
+
+void engine_sleep_until(struct engine *engine, const bool *came, int timeout_ms)
+{
+    if (!lock_try(&engine->lock)) {
+        usleep(BACKOFF_US);
+        return;
+    }
+    sleep_locked(engine, NULL, came, timeout_ms, true);
+    lock_release(&engine->lock);
 }
 
 void engine_try_to_sleep(struct engine *engine, struct team *team, int timeout_ms, bool caller)

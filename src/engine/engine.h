@@ -86,6 +86,7 @@ struct engine {
     uint64_t near_known;
     int armed;                    /* sleepers on the poller, who told the transports; under the lock */
     int pollers;                  /* sleepers who wake by themselves; the others are told */
+    uint64_t tells;               /* sleepers that were told of news, so far */
     int sleeping;                 /* callers among them */
     struct list asleep, beds;     /* struct bed: of those who sleep; free ones */
     uint64_t tick_at;             /* when engine_poll looks at the poller again */
@@ -110,6 +111,9 @@ uint64_t engine_silence(struct engine *engine, struct link *link, uint64_t now);
 /* Sleeps until something may have happened, at most timeout_ms, unless `team` (NULL: none) can go on. Not under the
  * lock. */
 void engine_sleep(struct engine *engine, struct team *team, int timeout_ms);
+/* The same until *came is set, under the lock: no other news wakes this thread, unless it is one of the few that watch
+ * for all. */
+void engine_sleep_until(struct engine *engine, const bool *came, int timeout_ms);
 
 /* Under the lock: looks at everything, also at what was to wake others. */
 void engine_look_everywhere(struct engine *engine);

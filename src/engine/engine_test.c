@@ -157,6 +157,7 @@ static void one_happening_wakes_each_sleeper_once(void **state)
 /* A rank of this process whose operation has been begun, and can go on once it is told so. */
 struct waiter {
     struct team team;
+    bool waits_for_memo, came; /* it waits for that instead; under the engine's lock */
     _Atomic bool goes_on;
     _Atomic unsigned woken;
     pthread_t thread;
@@ -175,7 +176,10 @@ static void *wait_asleep(void *argument)
 {
     struct waiter *waiter = argument;
     while (!atomic_load(&waiter->goes_on)) {
-        engine_sleep(engine, &waiter->team, -1);
+        if (waiter->waits_for_memo)
+            engine_sleep_until(engine, &waiter->came, -1);
+        else
+            engine_sleep(engine, &waiter->team, -1);
         atomic_fetch_add(&waiter->woken, 1);
     }
     return NULL;
@@ -200,22 +204,25 @@ static bool one_watches(void)
 
 static void wake_one(struct waiter *waiter)
 {
+    lock_take(&engine->lock);
     atomic_store(&waiter->goes_on, true);
+    waiter->came = true;
+    lock_release(&engine->lock);
     poller_wake(engine->poller);
     pthread_join(waiter->thread, NULL);
 }
 
 /* Of many ranks of a process a message wakes few: those who watch for news, and whom the news is for. When one of those
  * who watch leaves, another takes the place. */
-static void news_for_one_of_many_wakes_few(void **state)
+static void wake_few(bool by_memos)
 {
     unsigned woken = 0;
-    (void)state;
     assert_int_equal(engine_acquire(&engine), TUTTI_SUCCESS);
     atomic_fetch_add(&engine->attending, 1);
     for (int i = 0; i < SLEEPERS; i++) {
         struct op *op;
         memset(&waiters[i], 0, sizeof waiters[i]);
+        waiters[i].waits_for_memo = by_memos;
         assert_int_equal(queue_open(&waiters[i].team.queue), TUTTI_SUCCESS);
         assert_non_null(op = queue_tail(&waiters[i].team.queue, 0, 0));
         *op = (struct op){.kind = &waits, .started = true, .seq = (uint32_t)i};
@@ -226,7 +233,13 @@ static void news_for_one_of_many_wakes_few(void **state)
         usleep(100);
     for (int i = 0; i < SLEEPERS; i++)
         woken += atomic_load(&waiters[i].woken);
+    lock_take(&engine->lock);
+    uint64_t tells = engine->tells;
+    lock_release(&engine->lock);
     wake_one(&waiters[SLEEPERS - 1]);
+    lock_take(&engine->lock);
+    assert_in_range(engine->tells - tells, 0, 3); /* it, and one that takes the place of one who watched */
+    lock_release(&engine->lock);
     while (!all_sleep(SLEEPERS - 1))
         usleep(100);
     for (int i = 0; i < SLEEPERS; i++)
@@ -241,6 +254,13 @@ static void news_for_one_of_many_wakes_few(void **state)
     for (int i = 0; i < SLEEPERS; i++)
         queue_close(&waiters[i].team.queue);
     engine_release(engine);
+}
+
+static void news_for_one_of_many_wakes_few(void **state)
+{
+    (void)state;
+    wake_few(false);
+    wake_few(true);
 }
 
 static void from_process(const void *context, int rank, struct roster_entry *out)
