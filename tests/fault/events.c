@@ -30,9 +30,11 @@ static bool hear(struct ear *ear, int kind, tutti_event_t *event)
     for (int i = 0; i < 64; i++) {
         struct pollfd ready = {.fd = ear->fd, .events = POLLIN};
         event->size = sizeof *event;
-        if (poll(&ready, 1, 20000) != 1 || tutti_events_next(ear->events, event) != TUTTI_SUCCESS)
+        tutti_result_t result =
+            poll(&ready, 1, 20000) == 1 ? tutti_events_next(ear->events, event) : TUTTI_RESULT_COUNT;
+        if (result != TUTTI_SUCCESS && result != TUTTI_IN_PROGRESS) /* the latter: a file beside the black boxes */
             break;
-        if (event->kind == kind)
+        if (result == TUTTI_SUCCESS && event->kind == kind)
             return true;
     }
     fprintf(stderr, "  no event of kind %d came\n", kind);
