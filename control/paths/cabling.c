@@ -16,15 +16,14 @@ const char *const cabling_nexts[2] = {"IPv4 next hop", "IPv6 next hop"};
 
 tutti_result_t cabling_open(struct cabling *c)
 {
-    *c = (struct cabling){.devices = json_object(), .cables = json_array(), .port_names = json_object(), .label = ""};
-    return c->devices && c->cables && c->port_names ? TUTTI_SUCCESS
-                                                    : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
+    *c = (struct cabling){.devices = json_object(), .port_names = json_object(), .label = ""};
+    return c->devices && c->port_names ? TUTTI_SUCCESS : error_note(TUTTI_SYSTEM_ERROR, "no memory to import files");
 }
 
 void cabling_close(struct cabling *c)
 {
     json_decref(c->devices);
-    json_decref(c->cables);
+    free(c->cables);
     json_decref(c->port_names);
     *c = (struct cabling){0};
 }
@@ -77,10 +76,20 @@ json_t *cabling_device(struct cabling *c, const char *name)
     return member(c, c->devices, name, json_object);
 }
 
+static bool good_port(const char *port)
+{
+    return good_name(port, 2 * FABRIC_NAME - 1, "-_.:/@");
+}
+
+static tutti_result_t bad_port(const struct cabling *c, const char *port)
+{
+    return cabling_bad_word(c, port, "cannot be the name of a port");
+}
+
 json_t *cabling_port(struct cabling *c, const char *device, const char *port)
 {
-    if (!good_name(port, 2 * FABRIC_NAME - 1, "-_.:/@")) {
-        cabling_bad_word(c, port, "cannot be the name of a port");
+    if (!good_port(port)) {
+        bad_port(c, port);
         return NULL;
     }
     json_t *of = cabling_device(c, device), *ports = of ? member(c, of, "ports", json_object) : NULL;
@@ -131,15 +140,22 @@ tutti_result_t cabling_kind(struct cabling *c, const char *device, enum cabling_
 
 tutti_result_t cabling_alias(struct cabling *c, const char *device, const char *port, const char *alias)
 {
-    json_t *of = cabling_port(c, device, port) ? member(c, cabling_device(c, device), "aliases", json_object) : NULL;
-    return of ? cabling_once(c, of, alias, "name", port) : TUTTI_INVALID_ARGUMENT;
+    json_t *of = cabling_device(c, device), *aliases = of ? member(c, of, "aliases", json_object) : NULL;
+    const json_t *is = json_object_get(aliases, alias);
+    if (!good_port(port))
+        return bad_port(c, port);
+    if (!aliases)
+        return TUTTI_INVALID_ARGUMENT;
+    if (is && json_is_string(is) && strcmp(json_string_value(is), port) == 0)
+        return TUTTI_SUCCESS;
+    return json_object_set_new(aliases, alias, is ? json_null() : json_string(port)) == 0 ? TUTTI_SUCCESS : full(c);
 }
 
 /* What a device itself calls a port. */
 static const char *name_of(const struct cabling *c, const char *device, const char *port)
 {
     const json_t *aliases = json_object_get(json_object_get(c->devices, device), "aliases");
-    const char *name = json_string_value(json_object_get(json_object_get(aliases, port), "name"));
+    const char *name = json_string_value(json_object_get(aliases, port));
     return name ? name : port;
 }
 
@@ -156,29 +172,39 @@ tutti_result_t cabling_cable(struct cabling *c, const char *device, const char *
 {
     if (!cabling_device(c, device) || !cabling_device(c, far) || (own && !cabling_port(c, device, port)))
         return TUTTI_INVALID_ARGUMENT;
-    json_t *cable = json_pack("[sssssb]", c->label, device, port, far, far_port, own);
-    return json_array_append_new(c->cables, cable) == 0 ? TUTTI_SUCCESS : full(c);
+    if (!*port || !*far_port || strlen(port) >= 2 * FABRIC_NAME || strlen(far_port) >= 2 * FABRIC_NAME)
+        return bad_port(c, *port && strlen(port) < 2 * FABRIC_NAME ? far_port : port);
+    if (c->count == c->room) {
+        size_t room = c->room ? 2 * c->room : 64;
+        struct cabling_told *more = realloc(c->cables, room * sizeof *more);
+        if (!more)
+            return full(c);
+        c->cables = more;
+        c->room = room;
+    }
+    struct cabling_told *told = &c->cables[c->count++];
+    *told = (struct cabling_told){.own = own, .label = c->label};
+    strcpy(told->device, device);
+    strcpy(told->port, port);
+    strcpy(told->far, far);
+    strcpy(told->far_port, far_port);
+    return TUTTI_SUCCESS;
 }
 
 tutti_result_t cabling_join(struct cabling *c)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    const char *label = c->label, *device, *port, *far, *far_port;
-    size_t i;
-    json_t *cable;
-    int own;
-    json_array_foreach(c->cables, i, cable)
-    {
-        if (result || json_unpack(cable, "[sssssb]", &c->label, &device, &port, &far, &far_port, &own) != 0)
-            break;
-        port = own ? port : name_of(c, device, port);
-        far_port = name_of(c, far, far_port);
-        if (!cabling_port(c, device, port) || !cabling_port(c, far, far_port))
-            result = TUTTI_INVALID_ARGUMENT;
+    const char *label = c->label;
+    for (size_t i = 0; !result && i < c->count; i++) {
+        const struct cabling_told *told = &c->cables[i];
+        const char *port = told->own ? told->port : name_of(c, told->device, told->port);
+        const char *far_port = name_of(c, told->far, told->far_port);
+        c->label = told->label;
+        if (!cabling_port(c, told->device, port) || !cabling_port(c, told->far, far_port))
+            return TUTTI_INVALID_ARGUMENT;
+        result = one_end(c, told->device, port, told->far, far_port);
         if (!result)
-            result = one_end(c, device, port, far, far_port);
-        if (!result)
-            result = one_end(c, far, far_port, device, port);
+            result = one_end(c, told->far, far_port, told->device, port);
     }
     c->label = label;
     return result;

@@ -13,11 +13,18 @@
 #include <jansson.h>
 
 /* devices: NAME to {"kind": "leaf", "ports": {NAME: {"far end": "DEVICE PORT", ...}}}, in the order of the sources. */
+struct cabling_told {
+    char device[FABRIC_NAME], port[2 * FABRIC_NAME], far[FABRIC_NAME], far_port[2 * FABRIC_NAME];
+    bool own;
+    const char *label;
+};
+
 struct cabling {
     json_t *devices;
-    json_t *cables;     /* as files tell of them, each with its file's label */
     json_t *port_names; /* of SONiC, for the minigraphs that follow: ALIAS to {"name": NAME} */
-    const char *label;  /* of the file that is read, which errors begin with */
+    const char *label;  /* of the file that is read, which errors begin with; stays until cabling_close() */
+    struct cabling_told *cables;
+    size_t count, room; /* of cables */
 };
 
 enum cabling_kind { CABLING_HOST, CABLING_LEAF, CABLING_SPINE, CABLING_OTHER };
@@ -41,7 +48,7 @@ tutti_result_t cabling_bad_word(const struct cabling *cabling, const char *word,
 
 /* Two sources may tell the same kind, no other. */
 tutti_result_t cabling_kind(struct cabling *cabling, const char *device, enum cabling_kind kind);
-/* Others may call the port so, too. */
+/* Others may call the port so, too. An alias of several ports is none. */
 tutti_result_t cabling_alias(struct cabling *cabling, const char *device, const char *port, const char *alias);
 /* `own`: `port` is what the device itself calls it, and no alias. Other ports may be aliases, of files to come, too. */
 tutti_result_t cabling_cable(struct cabling *cabling, const char *device, const char *port, const char *far,

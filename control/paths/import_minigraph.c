@@ -104,8 +104,8 @@ static tutti_result_t add_ports(const struct minigraph *m, const json_t *info)
         const char *name = name_of(m, alias);
         if (result || !name) /* not all that a kind of switches has are used */
             continue;
-        result = put(m, "PORT", name, "alias", alias);
-        if (!result && *word(port, "Speed"))
+        const json_t *row = json_object_get(json_object_get(m->tables, "PORT"), name);
+        if (*word(port, "Speed") && !json_object_get(row, "speed")) /* a port may have several rates, and aliases */
             result = put(m, "PORT", name, "speed", word(port, "Speed"));
     }
     return result;
@@ -268,6 +268,20 @@ static tutti_result_t add_planes(const struct minigraph *m)
 
 /* ---- the whole ---- */
 
+/* Files of other switches may have the minigraph's names. */
+static tutti_result_t add_aliases(const struct minigraph *m)
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    const char *alias;
+    json_t *row;
+    json_object_foreach(m->names, alias, row)
+    {
+        if (!result)
+            result = cabling_alias(m->cabling, m->host, json_string_value(json_object_get(row, "name")), alias);
+    }
+    return result;
+}
+
 static tutti_result_t make_tables(struct minigraph *m)
 {
     static const char *const tables[] = {
@@ -294,10 +308,12 @@ tutti_result_t import_minigraph(const json_t *document, struct cabling *cabling)
 {
     struct minigraph m = {.cabling = cabling, .graph = one(document, "DeviceMiniGraph")};
     m.host = word(m.graph, "Hostname");
-    if (!m.graph)
-        return error_note(TUTTI_INVALID_ARGUMENT, "%s: it is no minigraph of SONiC: DeviceMiniGraph is missing",
-                          cabling->label);
+    if (!*m.host)
+        return error_note(TUTTI_INVALID_ARGUMENT, "%s: it is no minigraph of SONiC: %s is missing", cabling->label,
+                          m.graph ? "the Hostname of the switch" : "DeviceMiniGraph");
     tutti_result_t result = make_tables(&m);
+    if (!result)
+        result = add_aliases(&m);
     if (!result)
         result = import_sonic(m.tables, cabling);
     json_decref(m.names);

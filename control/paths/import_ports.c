@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define WORDS     32  /* of a line */
@@ -27,6 +28,14 @@ static int index_of(char *const *word, int count, const char *name)
     return -1;
 }
 
+static bool is_plain(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!isprint((unsigned char)text[i]) && !isspace((unsigned char)text[i]))
+            return false;
+    return true;
+}
+
 /* The first line is "# name lanes alias ...". Other lines that begin with # are remarks. */
 tutti_result_t import_ports(const char *text, size_t length, struct cabling *c)
 {
@@ -39,7 +48,7 @@ tutti_result_t import_ports(const char *text, size_t length, struct cabling *c)
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t bytes = (size_t)((stop ? stop : end) - at);
         number++;
-        if (bytes >= sizeof line || memchr(at, 0, bytes))
+        if (bytes >= sizeof line || !is_plain(at, bytes))
             return error_note(TUTTI_INVALID_ARGUMENT, "%s:%d: it is no line of ports", c->label, number);
         memcpy(line, at, bytes);
         line[bytes] = 0;

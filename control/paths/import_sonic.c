@@ -109,6 +109,7 @@ static tutti_result_t add_bundles(const struct sonic *s)
 /* "Ethernet0|10.0.0.0/31", and of "Ethernet0" the VRF. */
 static tutti_result_t add_interfaces(const struct sonic *s, const char *name)
 {
+    bool hops = strcmp(name, "VLAN_INTERFACE") != 0; /* a session in a VLAN is with a host */
     char usual[FABRIC_ADDRESS];
     tutti_result_t result = TUTTI_SUCCESS;
     const char *key;
@@ -121,7 +122,7 @@ static tutti_result_t add_interfaces(const struct sonic *s, const char *name)
             result = cabling_address(s->cabling, s->name, port, address);
         else if (!result && *vrf)
             result = cabling_vrf(s->cabling, s->name, port, vrf);
-        if (!result && address && cabling_usual(address, usual) >= 0)
+        if (!result && address && hops && cabling_usual(address, usual) >= 0)
             json_object_set_new(s->ports, usual, json_object_get(s->ports, usual) ? json_null() : json_string(port));
     }
     return result;

@@ -94,6 +94,12 @@ class Imports(unittest.TestCase):
         self.assertIn("TUTTI_PATHS=3:", self.paths("plan", fabric, "--lanes", "6"))  # 1 share, and 2
         with open(leaf, encoding="utf-8") as file:
             whole = json.load(file)
+        # Sessions of hosts in the VLAN, and an alias of two ports, which is none, change nothing.
+        more = json.loads(json.dumps(whole))
+        for host in ("10.91.0.11", "10.91.0.12"):
+            more["BGP_NEIGHBOR"][host] = {"local_addr": "10.91.0.1"}
+        more["PORT"]["Ethernet4"]["alias"] = "etp1"
+        self.assertEqual(said, self.paths("import", self.write("it.json", more), spine))
         for key, value, says in (
                 ("DEVICE_METADATA", {"localhost": {"type": "ToRRouter"}}, "tells no hostname"),
                 ("DEVICE_METADATA", {"localhost": {"hostname": "leaf1", "type": "MgmtToRRouter"}}, "is none of"),
@@ -129,7 +135,13 @@ class Imports(unittest.TestCase):
         self.assertEqual(said, self.paths("import", made, spine))
         self.assertEqual(sorted(said), sorted(self.paths("import", spine, ports, graph, made)))
         self.assertEqual(said.replace('"etp1"', '"Ethernet0"'), self.paths("import", leaf, spine))
-        self.assertEqual(said.count('"spine"'), 2)  # a link whose port has two names is one
+        with open(spine, encoding="utf-8") as file:
+            above = json.load(file)
+        above["DEVICE_NEIGHBOR"] = {"Ethernet0": {"name": "leaf1", "port": "etp14"},
+                                    "Ethernet4": {"name": "leaf1", "port": "etp15"}}
+        self.assertEqual(said, self.paths("import", made, self.write("spine2.json", above)))
+        self.assertEqual(said, self.paths("import", ports, graph, self.write("spine2.json", above)))
+        self.assertEqual(said.count('"spine"'), 2)  # a link whose ports have two names each is one
         self.assertIn("nothing is impossible", self.paths("check", self.write("imported.yaml", said)))
         # Names in the file itself need no port_config.ini, nor do ports that have SONiC's names there.
         inside = text.replace("<Speed>100000", "<SonicName>Ethernet0</SonicName><Speed>100000", 1)
@@ -151,7 +163,8 @@ class Imports(unittest.TestCase):
                 ("<a>" + "<b/>" * 100000 + "</a>", "more than 100000 elements"),
                 (text[:text.index("<PngDec>")], "no element found"), ("<a/><a/>", "junk after"),
                 ("<a>" * 30 + "</a>" * 30, "DeviceMiniGraph is missing"), ("<a:/>", "DeviceMiniGraph is missing"),
-                ("<DeviceMiniGraph/>", "tells no hostname"), ("<a b='1' b='2'/>", "duplicate attribute"),
+                ("<DeviceMiniGraph/>", "the Hostname of the switch is missing"),
+                ("<a b='1' b='2'/>", "duplicate attribute"),
                 ("\ufeff<a></b>", "it.xml:1: mismatched tag")):
             said = self.paths("import", spine, ports, self.write("it.xml", new), code=1)
             self.assertIn(says, said)
@@ -172,7 +185,8 @@ class Imports(unittest.TestCase):
         for new, says in (("# lanes alias\n", "it.ini:1: the headings have no name, or no alias"),
                           ("# name alias\nEthernet0\n", "it.ini:2: it has no name of a port, or no alias"),
                           ("# name alias\nEthernet0 a\nEthernet4 a\n", '"a" stands there twice'),
-                          ("#\nEthernet0 a\n", "it.ini:2: it has no name"), ("#" * 600, "it.ini:1: it is no line"),
+                          ("#\nEthernet0 a\n", "it.ini:2: it has no name"), ("# \u00e9\n", "it.ini:1: it is no line"),
+                          ("#" * 600, "it.ini:1: it is no line"),
                           ("# name alias\nEthernet0 etp9\n", '"etp1" is no name that SONiC gives to a port')):
             self.assertIn(says, self.paths("import", self.write("it.ini", new), graph, code=1))
 
