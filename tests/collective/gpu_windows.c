@@ -336,6 +336,8 @@ static void die(bool captured)
     require(tutti_comm_synchronize(comm) != TUTTI_SUCCESS && strstr(tutti_get_last_error(comm), "rank 1"),
             "a wait for a rank whose process is gone fails, and names the rank");
     fprintf(stderr, "failed after %.0f ms: %s\n", (double)(clock_ns() - began) / NS_PER_MS, tutti_get_last_error(comm));
+    if (captured)
+        DONE(cu->GraphExecDestroy(exec));
 }
 
 static void refuse_far(int peer, tutti_result_t result)
