@@ -50,7 +50,7 @@ IN_PROGRAM = ("hang", "skip", "count", "slow", "loader")
 PATIENCE, LOOKING = 30, 10  # seconds for a verdict, and of looking at a healthy job
 PROMISED = {"hang": 10, "slow": 30}
 QUOTA = "/sys/fs/cgroup/cpu"  # of the first version of control groups; else the second's
-RATE, SLOW_RATE = "400mbit", "20mbit"
+RATE, SLOW = "400mbit", {"rate": "20mbit"}  # of interfaces, and of a slow one
 QUEUE = ("burst", "72kb", "limit", "512kb")  # of a shaped port, as the lab's
 ELEMENTS = 40960  # between stages over hosts: more than a message of TCP holds, as of real jobs, so that it is recorded
 DEVICE = "soft_"  # so the names of softverbs' devices begin
@@ -157,13 +157,13 @@ class Job:
             elif name in ("noise", "fabric"):
                 self.others += [subprocess.Popen([sys.executable, "-c", NOISE]) for _ in range(2)]
             elif name == "nic":
-                self.lab.run("rate", f"h{culprit}.n0", SLOW_RATE)
+                self.lab.run("rate", f"h{culprit}.n0", SLOW["rate"])
             elif name == "out":
-                self.lab.shape(f"h{culprit}", "n0", SLOW_RATE)
+                self.lab.shape(f"h{culprit}", "n0", SLOW["rate"])
             elif name == "in":
-                self.lab.shape(f"l{culprit // 2}", f"h{culprit}n0", SLOW_RATE)
+                self.lab.shape(f"l{culprit // 2}", f"h{culprit}n0", SLOW["rate"])
             elif name == "uplink":
-                self.lab.run("rate", f"l{culprit // 2}.u{culprit % 2}", SLOW_RATE)
+                self.lab.run("rate", f"l{culprit // 2}.u{culprit % 2}", SLOW["rate"])
             elif name == "blackhole":
                 self.lab.run("link", "down", f"l{culprit // 2}.u{culprit % 2}", "--silent")
 
@@ -370,10 +370,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=16)
+    parser.add_argument("--slow-rate", default=SLOW["rate"], help="of a slow interface (%(default)s)")
     parser.add_argument("--transport", choices=("tcp", "verbs"), default="tcp", help="between hosts")
     parser.add_argument("--keep", help="a folder for the black boxes of wrong runs")
     parser.add_argument("--faults", nargs="*", choices=FAULTS, default=FAULTS)
     arguments = parser.parse_args()
+    SLOW["rate"] = arguments.slow_rate
     names = list(arguments.faults)
     lab = None
     if os.geteuid() != 0:
