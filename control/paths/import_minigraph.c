@@ -40,6 +40,16 @@ static const char *word(const json_t *element, const char *name)
     return text ? text : "";
 }
 
+/* What is made of each element, until one is refused. */
+static tutti_result_t for_each(const struct minigraph *m, const json_t *elements,
+                               tutti_result_t (*add)(const struct minigraph *m, const json_t *element))
+{
+    tutti_result_t result = TUTTI_SUCCESS;
+    for (size_t i = 0; !result && i < json_array_size(elements); i++)
+        result = add(m, json_array_get(elements, i));
+    return result;
+}
+
 /* What kind an element is: a text in it, or an attribute. */
 static const char *kind_of(const json_t *element)
 {
@@ -90,64 +100,46 @@ static tutti_result_t no_name(const struct minigraph *m, const char *port)
                             "file");
 }
 
-/* What SONiC calls the ports of the switch, and their rates in Mbit/s. */
-static tutti_result_t add_ports(const struct minigraph *m, const json_t *info)
+/* What SONiC calls a port of the switch, and its rate in Mbit/s. */
+static tutti_result_t add_port(const struct minigraph *m, const json_t *port)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *port;
-    json_array_foreach(all(one(info, "EthernetInterfaces"), "EthernetInterface"), i, port)
-    {
-        const char *alias = word(port, "InterfaceName"), *told = word(port, "SonicName");
-        if (!result && *told)
-            result = cabling_once(m->cabling, m->names, alias, "name", told);
-        const char *name = name_of(m, alias);
-        if (result || !name) /* not all that a kind of switches has are used */
-            continue;
-        const json_t *row = json_object_get(json_object_get(m->tables, "PORT"), name);
-        if (*word(port, "Speed") && !json_object_get(row, "speed")) /* a port may have several rates, and aliases */
-            result = put(m, "PORT", name, "speed", word(port, "Speed"));
-    }
+    const char *alias = word(port, "InterfaceName"), *told = word(port, "SonicName");
+    tutti_result_t result = *told ? cabling_once(m->cabling, m->names, alias, "name", told) : TUTTI_SUCCESS;
+    const char *name = name_of(m, alias);
+    if (result || !name) /* not all that a kind of switches has are used */
+        return result;
+    const json_t *row = json_object_get(json_object_get(m->tables, "PORT"), name);
+    if (*word(port, "Speed") && !json_object_get(row, "speed")) /* a port may have several rates, and aliases */
+        result = put(m, "PORT", name, "speed", word(port, "Speed"));
     return result;
 }
 
-static tutti_result_t add_infos(const struct minigraph *m)
+static tutti_result_t add_info(const struct minigraph *m, const json_t *info)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *info;
-    json_array_foreach(all(one(m->graph, "DeviceInfos"), "DeviceInfo"), i, info)
-    {
-        if (!result && strcmp(word(info, "HwSku"), word(m->graph, "HwSku")) == 0)
-            result = add_ports(m, info);
-    }
-    return result;
+    if (strcmp(word(info, "HwSku"), word(m->graph, "HwSku")) != 0)
+        return TUTTI_SUCCESS;
+    return for_each(m, all(one(info, "EthernetInterfaces"), "EthernetInterface"), add_port);
 }
 
 /* ---- links, and what is at their ends ---- */
 
-static tutti_result_t add_devices(const struct minigraph *m)
+static tutti_result_t add_device(const struct minigraph *m, const json_t *device)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *device;
-    json_array_foreach(all(one(one(m->graph, "PngDec"), "Devices"), "Device"), i, device)
-    {
-        const char *name = word(device, "Hostname"), *kind = kind_of(device);
-        if (!result && strcmp(kind, "Asic") == 0)
-            return error_note(TUTTI_INVALID_ARGUMENT, "%s: the switch has several chips (Asic), which are not read",
-                              m->cabling->label);
-        if (!result && is_here(m, name))
-            result = put(m, "DEVICE_METADATA", "localhost", "type", kind);
-        else if (!result)
-            result = put(m, "DEVICE_NEIGHBOR_METADATA", name, "type", kind);
-    }
-    return result;
+    const char *name = word(device, "Hostname"), *kind = kind_of(device);
+    if (strcmp(kind, "Asic") == 0)
+        return error_note(TUTTI_INVALID_ARGUMENT, "%s: the switch has several chips (Asic), which are not read",
+                          m->cabling->label);
+    return is_here(m, name) ? put(m, "DEVICE_METADATA", "localhost", "type", kind)
+                            : put(m, "DEVICE_NEIGHBOR_METADATA", name, "type", kind);
 }
 
 static tutti_result_t add_link(const struct minigraph *m, const json_t *link)
 {
-    bool end = is_here(m, word(link, "EndDevice"));
+    const char *kind = kind_of(link);
+    bool cable = strcmp(kind, "DeviceInterfaceLink") == 0 || strcmp(kind, "UnderlayInterfaceLink") == 0,
+         end = is_here(m, word(link, "EndDevice"));
+    if (!cable || (!end && !is_here(m, word(link, "StartDevice"))))
+        return TUTTI_SUCCESS;
     const char *alias = word(link, end ? "EndPort" : "StartPort"), *port = name_of(m, alias);
     if (!port)
         return no_name(m, alias);
@@ -161,37 +153,14 @@ static tutti_result_t add_link(const struct minigraph *m, const json_t *link)
     return result;
 }
 
-static tutti_result_t add_links(const struct minigraph *m)
+static tutti_result_t add_session(const struct minigraph *m, const json_t *session)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *link;
-    json_array_foreach(all(one(one(m->graph, "PngDec"), "DeviceInterfaceLinks"), "DeviceLinkBase"), i, link)
-    {
-        const char *kind = kind_of(link);
-        bool cable = strcmp(kind, "DeviceInterfaceLink") == 0 || strcmp(kind, "UnderlayInterfaceLink") == 0;
-        if (!result && cable && (is_here(m, word(link, "StartDevice")) || is_here(m, word(link, "EndDevice"))))
-            result = add_link(m, link);
-    }
-    return result;
-}
-
-static tutti_result_t add_sessions(const struct minigraph *m)
-{
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *session;
-    json_array_foreach(all(one(one(m->graph, "CpgDec"), "PeeringSessions"), "BGPSession"), i, session)
-    {
-        bool end = is_here(m, word(session, "EndRouter"));
-        const char *peer = word(session, end ? "StartPeer" : "EndPeer");
-        if (result || (!end && !is_here(m, word(session, "StartRouter"))))
-            continue;
-        result = put(m, "BGP_NEIGHBOR", peer, "name", word(session, end ? "StartRouter" : "EndRouter"));
-        if (!result)
-            result = put(m, "BGP_NEIGHBOR", peer, "local_addr", word(session, end ? "EndPeer" : "StartPeer"));
-    }
-    return result;
+    bool end = is_here(m, word(session, "EndRouter"));
+    const char *peer = word(session, end ? "StartPeer" : "EndPeer");
+    if (!end && !is_here(m, word(session, "StartRouter")))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = put(m, "BGP_NEIGHBOR", peer, "name", word(session, end ? "StartRouter" : "EndRouter"));
+    return result ? result : put(m, "BGP_NEIGHBOR", peer, "local_addr", word(session, end ? "EndPeer" : "StartPeer"));
 }
 
 /* ---- bundles and addresses ---- */
@@ -226,44 +195,27 @@ static tutti_result_t add_address(const struct minigraph *m, const json_t *inter
     return port ? put_pair(m, "INTERFACE", port, address) : no_name(m, at);
 }
 
-static tutti_result_t add_plane(const struct minigraph *m, const json_t *plane)
+static tutti_result_t add_bundle(const struct minigraph *m, const json_t *bundle)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *it;
-    char vlan[NAME];
-    json_array_foreach(all(one(plane, "PortChannelInterfaces"), "PortChannel"), i, it)
-    {
-        if (!result)
-            result = put(m, "PORTCHANNEL", word(it, "Name"), "NULL", "NULL");
-        if (!result)
-            result = add_members(m, word(it, "Name"), word(it, "AttachTo"));
-    }
-    json_array_foreach(all(one(plane, "VlanInterfaces"), "VlanInterface"), i, it)
-    {
-        snprintf(vlan, sizeof vlan, "Vlan%.100s", word(it, "VlanID"));
-        if (!result)
-            result = cabling_once(m->cabling, m->vlans, word(it, "Name"), "vlan", vlan);
-    }
-    json_array_foreach(all(one(plane, "IPInterfaces"), "IPInterface"), i, it)
-    {
-        if (!result)
-            result = add_address(m, it);
-    }
-    return result;
+    tutti_result_t result = put(m, "PORTCHANNEL", word(bundle, "Name"), "NULL", "NULL");
+    return result ? result : add_members(m, word(bundle, "Name"), word(bundle, "AttachTo"));
 }
 
-static tutti_result_t add_planes(const struct minigraph *m)
+static tutti_result_t add_vlan(const struct minigraph *m, const json_t *interface)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
-    size_t i;
-    const json_t *plane;
-    json_array_foreach(all(one(m->graph, "DpgDec"), "DeviceDataPlaneInfo"), i, plane)
-    {
-        if (!result && is_here(m, word(plane, "Hostname")))
-            result = add_plane(m, plane);
-    }
-    return result;
+    char vlan[NAME];
+    snprintf(vlan, sizeof vlan, "Vlan%.100s", word(interface, "VlanID"));
+    return cabling_once(m->cabling, m->vlans, word(interface, "Name"), "vlan", vlan);
+}
+
+static tutti_result_t add_plane(const struct minigraph *m, const json_t *plane)
+{
+    if (!is_here(m, word(plane, "Hostname")))
+        return TUTTI_SUCCESS;
+    tutti_result_t result = for_each(m, all(one(plane, "PortChannelInterfaces"), "PortChannel"), add_bundle);
+    if (!result)
+        result = for_each(m, all(one(plane, "VlanInterfaces"), "VlanInterface"), add_vlan);
+    return result ? result : for_each(m, all(one(plane, "IPInterfaces"), "IPInterface"), add_address);
 }
 
 /* ---- the whole ---- */
@@ -294,14 +246,16 @@ static tutti_result_t make_tables(struct minigraph *m)
         json_object_set_new(m->tables, tables[i], json_object());
     tutti_result_t result = put(m, "DEVICE_METADATA", "localhost", "hostname", m->host);
     if (!result)
-        result = add_infos(m);
+        result = for_each(m, all(one(m->graph, "DeviceInfos"), "DeviceInfo"), add_info);
     if (!result)
-        result = add_devices(m);
+        result = for_each(m, all(one(one(m->graph, "PngDec"), "Devices"), "Device"), add_device);
     if (!result)
-        result = add_links(m);
+        result = for_each(m, all(one(one(m->graph, "PngDec"), "DeviceInterfaceLinks"), "DeviceLinkBase"), add_link);
     if (!result)
-        result = add_planes(m);
-    return result ? result : add_sessions(m);
+        result = for_each(m, all(one(m->graph, "DpgDec"), "DeviceDataPlaneInfo"), add_plane);
+    if (!result)
+        result = for_each(m, all(one(one(m->graph, "CpgDec"), "PeeringSessions"), "BGPSession"), add_session);
+    return result;
 }
 
 tutti_result_t import_minigraph(const json_t *document, struct cabling *cabling)
