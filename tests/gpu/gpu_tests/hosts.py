@@ -52,7 +52,7 @@ def main(options, results):
         if not limit:
             continue
         env = {**os.environ, "TUTTI_TEST_GPU": "1", "TUTTI_DEBUG": "none", **settings}
-        done = run.run_all([run.Job(command(options, ranks, program, arguments, limit), env)], limit)[0]
+        done = run.run(command(options, ranks, program, arguments, limit), env, limit)
         good = done.status == 0
         results.failed += not good
         results.data["checks"].append({"name": name, "good": good, "status": done.status, "seconds": done.seconds,
