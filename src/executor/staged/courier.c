@@ -150,10 +150,9 @@ void courier_close(struct staged *staged)
     end_doubt(staged);
 }
 
-/* For long calls two blocks are too few to fill the way to the host's memory. The user's limit counts. */
-static unsigned most_blocks(const struct staged *staged, const struct job *job)
+unsigned courier_blocks(const struct staged *staged, uint64_t bytes)
 {
-    unsigned blocks = job->call.bytes < KERNEL_COURIER_LONG_FROM ? KERNEL_COURIER_BLOCKS : KERNEL_COURIER_LONG;
+    unsigned blocks = bytes < KERNEL_COURIER_LONG_FROM ? KERNEL_COURIER_BLOCKS : KERNEL_COURIER_LONG;
     return staged->blocks > 0 && (unsigned)staged->blocks < blocks ? (unsigned)staged->blocks : blocks;
 }
 
@@ -163,7 +162,7 @@ static tutti_result_t launch_for(struct staged *staged, const struct job *job, s
 {
     what->channels = 32 - (uint32_t)__builtin_clz(job->channels);
     what->op = job->call.op;
-    unsigned most = most_blocks(staged, job);
+    unsigned most = courier_blocks(staged, job->call.bytes);
     struct kernel_launch how = {.kernel = job->fold == FOLD_NONE ? KERNEL_COURIER : KERNEL_REDUCE_FOLDED,
                                 .blocks = what->channels < most ? what->channels : most,
                                 .threads = KERNEL_COURIER_THREADS};

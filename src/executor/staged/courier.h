@@ -7,6 +7,9 @@
 
 tutti_result_t courier_open(struct staged *staged);
 void courier_close(struct staged *staged);
+/* Of a kernel, at most, for a call of that length. For long calls two are too few to fill the way to the host's
+ * memory. The user's limit counts. */
+unsigned courier_blocks(const struct staged *staged, uint64_t bytes);
 /* Puts the kernel that waits for the job into the user's stream. */
 tutti_result_t courier_launch(struct staged *staged, const struct job *job, CUstream stream);
 /* Puts the kernel into the graph that is being captured on the stream. At each launch the kernel asks for a job like

@@ -105,10 +105,25 @@ static void threads_rest_while_they_wait(void **state)
     assert_int_equal(courier_pace(pace, 1 << 20, 150000), 150000);
 }
 
+/* Two, four for long calls, and never more than the user allows. */
+static void blocks_by_length(void **state)
+{
+    static const unsigned most[][3] = {{0, 2, 4}, {1, 1, 1}, {3, 2, 3}, {64, 2, 4}};
+    struct staged *staged = calloc(1, sizeof *staged);
+    (void)state;
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        staged->blocks = (int)most[i][0];
+        assert_int_equal(courier_blocks(staged, 0), most[i][1]);
+        assert_int_equal(courier_blocks(staged, KERNEL_COURIER_LONG_FROM - 1), most[i][1]);
+        assert_int_equal(courier_blocks(staged, KERNEL_COURIER_LONG_FROM), most[i][2]);
+    }
+    free(staged);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(standing_still_is_no_waiting),
-                                       cmocka_unit_test(what_is_given_up_is_not_brought),
-                                       cmocka_unit_test(threads_rest_while_they_wait)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(standing_still_is_no_waiting), cmocka_unit_test(blocks_by_length),
+        cmocka_unit_test(what_is_given_up_is_not_brought), cmocka_unit_test(threads_rest_while_they_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

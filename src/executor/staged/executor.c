@@ -8,6 +8,7 @@
 #include "device/cuda/device.h"
 #include "engine/failure.h"
 #include "executor/staged/channel.h"
+#include "executor/staged/courier.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/issue.h"
 #include "executor/staged/replay.h"
@@ -453,9 +454,10 @@ tutti_result_t staged_open_net(struct team *team, const struct executor_config *
         return result;
     }
     if (config->policy == TUTTI_POLICY_ZERO && staged->copies)
-        log_info("rank %d: what goes to other hosts takes up to %d blocks of a kernel, from %d MiB on %d, whatever the "
+        log_info("rank %d: what goes to other hosts takes up to %u blocks of a kernel, from %d MiB on %u, whatever the "
                  "CTA policy; none with TUTTI_STAGE_KERNEL=0",
-                 team->rank, KERNEL_COURIER_BLOCKS, (int)(KERNEL_COURIER_LONG_FROM >> 20), KERNEL_COURIER_LONG);
+                 team->rank, courier_blocks(staged, 0), (int)(KERNEL_COURIER_LONG_FROM >> 20),
+                 courier_blocks(staged, KERNEL_COURIER_LONG_FROM));
     ledger_add(&staged->base, WIRE_MEMORY_TABLES, sizeof *staged);
     ledger_add(&staged->base, WIRE_MEMORY_SLICES, (size_t)staged->channels * SLICES * staged->slice_bytes);
     idle_join(&staged->base);

@@ -69,7 +69,7 @@ struct staged {
     CUdeviceptr done_device;
     void *pinned; /* all slices. Made before anything waits: pinning memory may wait for all work of the GPU */
     size_t slice_bytes;
-    int blocks;   /* of a kernel that copies and reduces, at most */
+    int blocks;   /* of a kernel, at most, as the user says; 0: nothing said */
     int channels; /* the same on all ranks */
     struct kernel_copy
         *copies; /* pinned, one a channel: a kernel in the user's stream copies; NULL: streams of the channels do */
