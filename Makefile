@@ -174,7 +174,7 @@ check: check-deps configured $(if $(CHECK_TORCH),torch) $(if $(CHECK_FRAMEWORKS)
 
 # What `make check` fetches while it compiles. What is not to be had is said, and its tests are skipped.
 fetched:
-	@$(MAKE) --no-print-directory torch-versions || echo "No PyTorch to be had: the test of its versions is skipped"
+	@$(MAKE) --no-print-directory torch-versions VERSIONS=newest || echo "No PyTorch to be had: the test of its versions is skipped"
 	@$(MAKE) --no-print-directory openmpi || echo "No Open MPI 5 to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory mpi4py || echo "No mpi4py to be had: its tests are skipped"
 	@$(MAKE) --no-print-directory mypy || echo "No mypy to be had: the test of types in Python is skipped"
