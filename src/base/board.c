@@ -3,6 +3,8 @@
  * The lock is one of fcntl(2) that belongs to the process: no child inherits it, and it ends when the process closes
  * any descriptor of the file. So a process has one descriptor, whoever opens the board. Processes of one user trust one
  * another not to shorten the file: they may end each other anyway.
+ * A process that has locked the whole file may remove it: nobody has a slot. One that had opened it before sees, once
+ * it has a slot, that another file is there or none, and begins again.
  */
 #include "base/board.h"
 
@@ -10,8 +12,10 @@
 #include "base/fork.h"
 #include "base/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -21,6 +25,7 @@
 #include <unistd.h>
 
 #define BOARD_MAGIC 0x32304452414f4254ull /* "TBOARD02": another layout has another file */
+#define FOLDER      "/dev/shm/"
 #define LOOK_AGAIN  (2 * NS_PER_MS)
 #define TRIES       1000 /* to be alone with the board: one that was stopped in the middle keeps nobody */
 
@@ -61,6 +66,13 @@ static bool board_try_lock(const struct board *board, int at, short type)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
     return fcntl(board->fd, F_SETLK, &lock) == 0;
+}
+
+/* Alone with the board: none of those is who removes it. */
+static void board_be_alone(const struct board *board)
+{
+    for (int i = 0; i < TRIES && !board_try_lock(board, BOARD_SLOTS, F_WRLCK); i++)
+        sched_yield();
 }
 
 static bool board_lives(const struct board *board, int slot)
@@ -105,26 +117,76 @@ static void board_unmap(struct board *board)
 
 void board_path(uint64_t host, char out[BOARD_PATH])
 {
-    snprintf(out, BOARD_PATH, "/dev/shm/tutti-board-%u-%016llx", geteuid(), (unsigned long long)(host ^ BOARD_MAGIC));
+    snprintf(out, BOARD_PATH, FOLDER "tutti-board-%u-%016llx", geteuid(), (unsigned long long)(host ^ BOARD_MAGIC));
+}
+
+static bool board_is_at(int fd, const char *path)
+{
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 && lstat(path, &there) == 0 && mine.st_ino == there.st_ino &&
+           mine.st_dev == there.st_dev;
+}
+
+static void board_remove_unused(int fd, const char *path)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_SETLK, &whole) == 0 && board_is_at(fd, path))
+        unlink(path);
+}
+
+/* Boards of hosts that have no process any more: hosts may be containers, or differ by TUTTI_HOSTID. */
+static void board_remove_others(const char *mine)
+{
+    char prefix[32], path[sizeof FOLDER + NAME_MAX];
+    struct dirent *entry;
+    DIR *folder = opendir(FOLDER);
+    snprintf(prefix, sizeof prefix, "tutti-board-%u-", geteuid());
+    while (folder && (entry = readdir(folder))) {
+        snprintf(path, sizeof path, FOLDER "%s", entry->d_name);
+        bool other = strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && strcmp(path, mine) != 0;
+        int fd = other ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+        if (fd < 0)
+            continue;
+        board_remove_unused(fd, path);
+        close(fd);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static bool board_take_slot(struct board *board)
+{
+    bool taken = false;
+    board_be_alone(board);
+    for (int slot = 0; !taken && slot < BOARD_SLOTS; slot++) {
+        taken = board_try_lock(board, slot, F_WRLCK);
+        board->mine = slot;
+    }
+    board_try_lock(board, BOARD_SLOTS, F_UNLCK);
+    return taken;
 }
 
 static bool board_begin(struct board *board, uint64_t host)
 {
     char path[BOARD_PATH];
+    const char *why = "others remove it each time";
     board_path(host, path);
-    board->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool open = board->fd >= 0 && board_map(board);
-    for (int slot = 0; open && slot < BOARD_SLOTS; slot++) {
-        if (!board_try_lock(board, slot, F_WRLCK))
+    board_remove_others(path);
+    for (int i = 0; i < TRIES; i++, board_unmap(board)) {
+        board->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        bool open = board->fd >= 0 && board_map(board);
+        if (!open || !board_take_slot(board)) {
+            why = open ? "it is full" : strerror(errno);
+            break;
+        }
+        if (!board_is_at(board->fd, path))
             continue;
-        board->mine = slot;
         board->host = host;
-        board_clear(&board->slots[slot]); /* of whoever had it before, and is gone */
-        atomic_store(&board->slots[slot].taken, (uint32_t)getpid());
+        board_clear(&board->slots[board->mine]); /* of whoever had it before, and is gone */
+        atomic_store(&board->slots[board->mine].taken, (uint32_t)getpid());
         return true;
     }
-    log_info("no board of this host's interfaces at %s (%s): what other processes do is not known here", path,
-             open ? "it is full" : strerror(errno));
+    log_info("no board of this host's interfaces at %s (%s): what other processes do is not known here", path, why);
     board_unmap(board);
     return false;
 }
@@ -145,8 +207,11 @@ void board_close(struct board *board)
         return;
     pthread_mutex_lock(&board_lock);
     if (board->users && --board->users == 0) {
+        char path[BOARD_PATH];
+        board_path(board->host, path);
         board_clear(&board->slots[board->mine]);
         atomic_store(&board->slots[board->mine].taken, 0);
+        board_remove_unused(board->fd, path);
         board_unmap(board);
     }
     pthread_mutex_unlock(&board_lock);
@@ -214,8 +279,7 @@ static int board_choose(struct board *board, const uint64_t *nics, int count)
 int board_own(struct board *board, const uint64_t *nics, int count)
 {
     pthread_mutex_lock(&board_lock);
-    for (int i = 0; i < TRIES && !board_try_lock(board, BOARD_SLOTS, F_WRLCK); i++)
-        sched_yield();
+    board_be_alone(board);
     int chosen = board_choose(board, nics, count);
     board_try_lock(board, BOARD_SLOTS, F_UNLCK);
     pthread_mutex_unlock(&board_lock);

@@ -38,7 +38,8 @@ struct board_sum {
 
 struct board;
 
-/* The file of a host's board. It stays when nobody uses it, with nothing in it that counts. */
+/* The file of a host's board. The last process that closes it removes it. When that was killed the file stays: a next
+ * process of this host uses it, and a process of this user that opens the board of another host removes it. */
 void board_path(uint64_t host, char out[BOARD_PATH]);
 
 /* The board of all processes of this user with the same `host`. One for the process: each call is undone by

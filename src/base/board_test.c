@@ -224,6 +224,75 @@ static void test_one_for_the_process(void **state)
     board_close(NULL);
 }
 
+/* ---- Files ---- */
+
+static bool is_there(uint64_t of)
+{
+    char file[BOARD_PATH];
+    board_path(of, file);
+    return access(file, F_OK) == 0;
+}
+
+/* The last process that closes a board removes its file. What a killed one left is removed by one of another host; the
+ * board of one that lives is not. */
+static void test_files_that_nobody_uses_go(void **state)
+{
+    uint64_t left = host, used = host + 1, third = host + 2;
+    finish(begin(10));
+    assert_true(is_there(left));
+    host = used;
+    pid_t pid = begin(20);
+    assert_false(is_there(left));
+    struct board *board = board_open(used);
+    assert_sum(board, 1, 20, 20);
+    board_close(board);
+    assert_true(is_there(used));
+    board = board_open(third);
+    assert_non_null(board);
+    assert_true(is_there(used) && is_there(third));
+    board_close(board);
+    assert_false(is_there(third));
+    board = board_open(used); /* it is still the file of the one that lives */
+    assert_sum(board, 1, 20, 20);
+    finish(pid);
+    board_close(board);
+    assert_false(is_there(used));
+    host = left;
+}
+
+static bool swept; /* a board that is opened is removed before a slot is taken */
+
+int __real_posix_fallocate64(int fd, off_t at, off_t size);
+int __wrap_posix_fallocate64(int fd, off_t at, off_t size);
+int __wrap_posix_fallocate64(int fd, off_t at, off_t size)
+{
+    int status;
+    bool now = swept;
+    swept = false;
+    pid_t pid = now ? fork() : -1;
+    if (pid == 0) {
+        struct board *board = board_open(host + 1);
+        board_close(board);
+        _exit(board == NULL || is_there(host));
+    }
+    assert_true(!now || (waitpid(pid, &status, 0) == pid && status == 0));
+    return __real_posix_fallocate64(fd, at, size);
+}
+
+static void test_a_board_is_removed_while_it_is_opened(void **state)
+{
+    assert_false(is_there(host));
+    swept = true;
+    struct board *board = board_open(host);
+    assert_non_null(board);
+    assert_false(swept);
+    assert_true(is_there(host));
+    pid_t pid = begin(20);
+    assert_sum(board, 1, 20, 20); /* both have the same file */
+    finish(pid);
+    board_close(board);
+}
+
 /* ---- Many threads ---- */
 
 #define THREADS 4
@@ -303,6 +372,8 @@ int main(void)
         cmocka_unit_test(test_slots_are_used_again),
         cmocka_unit_test(test_a_child_has_a_slot_of_its_own),
         cmocka_unit_test(test_one_for_the_process),
+        cmocka_unit_test(test_files_that_nobody_uses_go),
+        cmocka_unit_test(test_a_board_is_removed_while_it_is_opened),
         cmocka_unit_test(test_threads_and_kills),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
