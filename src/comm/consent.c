@@ -66,22 +66,32 @@ static struct consent_word promise(const struct consent *consent)
                                 .ballot = consent->promised,
                                 .finished = consent->finished,
                                 .accepted = consent->accepted,
+                                .at = consent->at,
                                 .value = {.set = consent->lost}};
     if (consent->accepted)
         word.value = consent->value;
     return word;
 }
 
-/* The same ask may come again: the answer was lost. */
-static void hear_ask(struct consent *consent, uint32_t ballot)
+static void say_promise(const struct consent *consent, int to)
 {
-    if (ballot < consent->promised)
-        return;
+    struct consent_word word = promise(consent);
+    consent->say(consent->context, to, &word);
+}
+
+/* Another one asks, or has, and is heard more than this one. */
+static void consent_follow(struct consent *consent, uint32_t ballot)
+{
     if (ballot > consent->promised && consent->ballot != ballot)
         consent->ballot = 0;
-    consent->promised = ballot;
-    struct consent_word word = promise(consent);
-    consent->say(consent->context, consent_asker(consent, ballot), &word);
+    consent->promised = ballot > consent->promised ? ballot : consent->promised;
+}
+
+/* The same ask may come again: the answer was lost. One whose ballot is too low hears which is not. */
+static void hear_ask(struct consent *consent, uint32_t ballot)
+{
+    consent_follow(consent, ballot);
+    say_promise(consent, consent_asker(consent, ballot));
 }
 
 void consent_open(struct consent *consent)
@@ -93,10 +103,31 @@ void consent_open(struct consent *consent)
         hear_ask(consent, consent->asked);
 }
 
+void consent_enter(struct consent *consent, uint32_t turn)
+{
+    consent->at = turn;
+    if (turn && consent->asked)
+        consent_open(consent);
+}
+
+/* A member that is in no call may wait there for one that asks, or has answered, in a turn that both have finished. It
+ * is not late for that turn, and answers. */
+static void hear_first_ask(struct consent *consent, const struct consent_word *word)
+{
+    consent->asked = word->ballot > consent->asked ? word->ballot : consent->asked;
+    if (!consent->at && (!word->at || word->at > consent->finished))
+        return;
+    consent_open(consent);
+    if (word->ballot < consent->asked)
+        hear_ask(consent, word->ballot);
+}
+
 static void hear_proposal(struct consent *consent, int from, const struct consent_word *word)
 {
-    if (word->ballot < consent->promised)
+    if (word->ballot < consent->promised) {
+        say_promise(consent, from);
         return;
+    }
     struct consent_word answer = {.kind = CONSENT_ACCEPT, .ballot = word->ballot};
     consent->promised = consent->accepted = word->ballot;
     consent->value = word->value;
@@ -119,6 +150,10 @@ static void consent_take(struct consent *consent, int from, const struct consent
             consent_add(&consent->cut[from], member);
             consent_add(&consent->cut[member], from);
         }
+    if (word->at && word->at < consent->least) {
+        consent->least = word->at;
+        consent_repeat(consent);
+    }
 }
 
 void consent_ask(struct consent *consent)
@@ -128,6 +163,7 @@ void consent_ask(struct consent *consent)
     consent->promised = consent->ballot;
     consent->proposes = false;
     consent->best = 0;
+    consent->least = consent->at;
     memset(&consent->answered, 0, sizeof consent->answered);
     memset(&consent->accepts, 0, sizeof consent->accepts);
     memset(consent->cut, 0, (size_t)consent->members * sizeof *consent->cut);
@@ -140,6 +176,7 @@ void consent_repeat(const struct consent *consent)
 {
     struct consent_word word = {.kind = consent->proposes ? CONSENT_PROPOSE : CONSENT_ASK,
                                 .ballot = consent->ballot,
+                                .at = consent->least,
                                 .value = consent->proposal};
     if (!consent->proposes)
         memset(&word.value, 0, sizeof word.value);
@@ -267,12 +304,14 @@ void consent_hear(struct consent *consent, int from, const struct consent_word *
     case CONSENT_ASK:
         if (consent->open)
             hear_ask(consent, word->ballot);
-        else if (word->ballot > consent->asked)
-            consent->asked = word->ballot;
+        else
+            hear_first_ask(consent, word);
         break;
     case CONSENT_PROMISE:
         if (mine && !consent->proposes)
             consent_take(consent, from, word);
+        else if (consent->ballot && word->ballot < UINT32_MAX / 2)
+            consent_follow(consent, word->ballot);
         break;
     case CONSENT_PROPOSE:
         if (consent->open)

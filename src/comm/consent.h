@@ -39,7 +39,8 @@ struct consent_value {
 
 enum consent_kind {
     CONSENT_ASK = 1, /* one that hears this finishes no turn any more, and answers */
-    CONSENT_PROMISE, /* the answer: `finished`, and what the sender had accepted from an earlier asker */
+    CONSENT_PROMISE, /* the answer: `finished`, and what the sender had accepted from an earlier asker. With a higher
+                        ballot: a refusal, and who hears it asks no more */
     CONSENT_PROPOSE, /* the asker's value */
     CONSENT_ACCEPT,  /* the value is kept */
     CONSENT_DECIDED, /* all who had promised have accepted */
@@ -48,6 +49,8 @@ enum consent_kind {
 struct consent_word {
     uint32_t kind, ballot;
     uint32_t finished, accepted; /* of a promise; accepted: the ballot, 0: nothing */
+    uint32_t at;                 /* of a promise: the turn that the sender works on; 0: it is in no call. Of an ask: the
+                                    least that the asker knows of itself and of others */
     struct consent_value value;  /* of a promise without an accepted one: the set is whom the sender does not reach */
 };
 
@@ -62,6 +65,7 @@ struct consent {
     void *context;
 
     uint32_t finished; /* the last turn whose work this member has done; final when `open` */
+    uint32_t at;       /* the turn that this member works on; 0: it is in no call */
     bool open;         /* this member finishes nothing more in this generation */
     uint32_t promised; /* ballots below are not heard any more */
     uint32_t accepted; /* the ballot of `value`; 0: none */
@@ -73,6 +77,7 @@ struct consent {
     uint32_t ballot; /* of this member's own asking; 0: it does not ask */
     bool proposes;   /* the asker has chosen */
     uint32_t best;   /* the highest ballot of which an answer tells a value */
+    uint32_t least;  /* turn that one of those who answered works on */
     struct consent_value proposal;
     struct consent_set answered, accepts;
     struct consent_set *cut;      /* by member: those it does not reach, and those that do not reach it */
@@ -82,6 +87,9 @@ struct consent {
 /* `cut` has a set for each member, and stays the caller's. */
 void consent_begin(struct consent *consent, int members, int me, int minimum, const int *unit, struct consent_set *cut,
                    consent_say *say, void *context);
+/* A call that works on the turn begins; 0: it ends. A member that is in none answers only if all it might keep waiting
+ * are at a turn that it has finished: else it is late. */
+void consent_enter(struct consent *consent, uint32_t turn);
 /* This member has done the work of the turn. False: it may not any more, as others end the generation. */
 bool consent_finish(struct consent *consent, uint32_t turn);
 /* This member finishes no more turns here. */

@@ -31,6 +31,9 @@ enum mutation {
     DEAF,          /* one that comes back asks before it hears what has come for it */
     BREAKS_UNITS,  /* a member goes on whose unit is not whole */
     KEEPS_CUT,     /* an asker does not hear who does not reach whom */
+    ABSENT,        /* one that is in no call answers nobody */
+    SULKS,         /* one that refuses an asker does not say so */
+    ONLY_MINE,     /* an ask tells the asker's own turn, not that of one that answered and is behind */
     MUTATIONS
 };
 
@@ -45,7 +48,7 @@ struct shape {
 };
 
 struct flight {
-    uint8_t kind, ballot, finished, accepted, turn, child, set;
+    uint8_t kind, ballot, finished, accepted, at, turn, child, set;
 };
 
 struct world {
@@ -86,6 +89,9 @@ static void push(void *context, int to, const struct consent_word *word)
     int from = ((struct consent *)context)->me;
     if (now->dead >> to & 1 || are_cut(from, to))
         return;
+    if (search->shape->mutation == SULKS && word->kind == CONSENT_PROMISE &&
+        consent_asker(&now->member[from], word->ballot) != to)
+        return;
     if (now->flights[from][to] == FLIGHT) {
         blame("the model's bound: words in flight");
         return;
@@ -95,11 +101,14 @@ static void push(void *context, int to, const struct consent_word *word)
                               .ballot = (uint8_t)word->ballot,
                               .finished = (uint8_t)word->finished,
                               .accepted = (uint8_t)word->accepted,
+                              .at = (uint8_t)word->at,
                               .turn = (uint8_t)word->value.turn,
                               .child = (uint8_t)word->value.child,
                               .set = (uint8_t)word->value.set.word[0]};
     if (search->shape->mutation == FORGETS && word->kind == CONSENT_PROMISE)
         flight->accepted = 0;
+    if (search->shape->mutation == ONLY_MINE && word->kind == CONSENT_ASK)
+        flight->at = (uint8_t)now->member[from].at;
 }
 
 static void drop_first(int from, int to)
@@ -117,13 +126,14 @@ static void deliver(int from, int to)
                                 .ballot = flight.ballot,
                                 .finished = flight.finished,
                                 .accepted = flight.accepted,
+                                .at = flight.at,
                                 .value = {flight.turn, flight.child, {{flight.set}}}};
     drop_first(from, to);
     if (search->shape->mutation == HEARS_OLD && word.kind == CONSENT_PROPOSE)
         member->promised = 0;
+    if (search->shape->mutation == ABSENT && !member->at && word.kind == CONSENT_ASK)
+        word.at = 0;
     consent_hear(member, from, &word);
-    if (word.kind == CONSENT_ASK) /* opening later is the same as hearing later */
-        consent_open(member);
 }
 
 /* ---- What can happen ---- */
@@ -133,37 +143,67 @@ static bool acts(int i)
     return !((now->dead | now->stopped) >> i & 1);
 }
 
+/* The turn that the member has begun last. */
+static uint32_t begun(int i)
+{
+    return now->counted[i] + (now->member[i].at ? 1u : 0u);
+}
+
 static bool finish(int i)
 {
     struct consent *member = &now->member[i];
     uint32_t turn = now->counted[i] + 1u;
     bool late = search->shape->mutation == FINISHES_OPEN && member->open && !member->decided;
-    if (!acts(i) || turn > (uint32_t)search->shape->turns || member->finished >= turn)
+    if (!acts(i) || !member->at || turn > (uint32_t)search->shape->turns || member->finished >= turn)
         return false;
     for (int j = 0; j < search->shape->members; j++) /* each has given its part of the sum */
-        if (now->counted[j] + 1u < turn)
+        if (begun(j) < turn)
             return false;
     if (late)
         member->finished = turn;
     return late || consent_finish(member, turn);
 }
 
+/* Between two turns the members of a unit wait for one another: for one that is dead no longer. One that has nobody to
+ * wait for begins its next turn at once. */
+static bool enter(int i)
+{
+    struct consent *member = &now->member[i];
+    if (!acts(i) || member->at || member->decided)
+        return false;
+    for (int j = 0; j < search->shape->members; j++)
+        if (search->shape->unit[j] == search->shape->unit[i] && !(now->dead >> j & 1) &&
+            now->counted[j] < now->counted[i] && !now->member[j].decided)
+            return false;
+    consent_enter(member, now->counted[i] + 1u);
+    return true;
+}
+
+static bool is_alone(int i)
+{
+    int count = 0;
+    for (int j = 0; j < search->shape->members; j++)
+        count += search->shape->unit[j] == search->shape->unit[i];
+    return count == 1;
+}
+
 static bool count(int i)
 {
     struct consent *member = &now->member[i];
     uint32_t turn = now->counted[i] + 1u;
-    if (!acts(i) || turn > (uint32_t)search->shape->turns || member->open || member->decided)
+    if (!acts(i) || !member->at || turn > (uint32_t)search->shape->turns || member->open || member->decided)
         return false;
     for (int j = 0; j < search->shape->members; j++)
         if (now->member[j].finished < turn)
             return false;
     now->counted[i] = (uint8_t)turn;
+    consent_enter(member, is_alone(i) ? turn + 1 : 0);
     return true;
 }
 
 static bool ask(int i)
 {
-    if (!acts(i) || now->member[i].decided || now->asks == search->shape->asks)
+    if (!acts(i) || !now->member[i].at || now->member[i].decided || now->asks == search->shape->asks)
         return false;
     now->asks++;
     consent_open(&now->member[i]);
@@ -277,17 +317,21 @@ static bool repeat(int i)
     return true;
 }
 
-#define ACTIONS (7 + MEMBERS * 2 + (1 << MEMBERS))
+/* First what a member does without anything that goes wrong, and without more waiting than it may. */
+#define SIMPLE  8
+#define MOVES   (6 + MEMBERS)
+#define ACTIONS (SIMPLE + MEMBERS * 2 + (1 << MEMBERS))
 static bool act(int i, int action)
 {
-    bool (*const simple[])(int) = {finish, count, ask,   search->shape->mutation == TAKES_MOST ? take_most : conclude,
-                                   stop,   go_on, repeat};
-    if (action < 7)
-        return simple[action](i);
-    action -= 7;
-    if (action < MEMBERS)
-        return action < search->shape->members && arrive(action, i);
-    action -= MEMBERS;
+    bool (*const moves[])(int) = {finish, count, enter, search->shape->mutation == TAKES_MOST ? take_most : conclude,
+                                  go_on,  repeat};
+    if (action < MOVES - MEMBERS)
+        return moves[action](i);
+    if (action < MOVES)
+        return action - (MOVES - MEMBERS) < search->shape->members && arrive(action - (MOVES - MEMBERS), i);
+    if (action < SIMPLE + MEMBERS)
+        return action == MOVES ? ask(i) : stop(i);
+    action -= SIMPLE + MEMBERS;
     if (action < MEMBERS)
         return action < search->shape->members && lose(action, i);
     return die(i, (unsigned)(action - MEMBERS));
@@ -320,6 +364,15 @@ static void look_at_decided(const struct consent *member)
     }
 }
 
+/* When no member can do anything: does one ask, and wait for another one that is in no call? */
+static void look_at_stuck(const struct world *world)
+{
+    for (int i = 0; i < search->shape->members; i++)
+        for (int j = 0; j < search->shape->members && acts(i) && world->member[i].ballot; j++)
+            if (acts(j) && !world->member[j].at && !world->member[j].decided && consent_awaits(&world->member[i], j))
+                blame("members wait for one another in vain");
+}
+
 static void look(void)
 {
     for (int i = 0; i < search->shape->members; i++)
@@ -337,9 +390,10 @@ static uint64_t hash_world(void)
         const struct consent *m = &now->member[i];
         PUT(m->finished), PUT(m->open), PUT(m->promised), PUT(m->accepted), PUT(m->decided), PUT(m->asked);
         PUT(m->value.turn), PUT(m->value.child), PUT(m->value.set.word[0]), PUT(m->ballot), PUT(now->counted[i]);
+        PUT(m->at);
         if (m->ballot) {
             PUT(m->proposes), PUT(m->best), PUT(m->answered.word[0]), PUT(m->accepts.word[0]), PUT(m->proposal.turn);
-            PUT(m->proposal.child), PUT(m->proposal.set.word[0]);
+            PUT(m->proposal.child), PUT(m->proposal.set.word[0]), PUT(m->least);
             for (int j = 0; j < search->shape->members; j++)
                 PUT(m->turns[j]), PUT(now->cut[i][j].word[0]);
         }
@@ -385,12 +439,14 @@ static void begin(const struct shape *shape, struct world *world)
         for (int j = 0; j < shape->members; j++)
             if (are_cut(i, j))
                 consent_add(&world->member[i].lost, j);
+        consent_enter(&world->member[i], 1);
     }
 }
 
 static void expand(const struct world *from)
 {
     static struct world next;
+    bool moves = false;
     now = &next;
     for (int i = 0; i < search->shape->members; i++)
         for (int action = 0; action < ACTIONS && !search->wrong; action++) {
@@ -399,6 +455,7 @@ static void expand(const struct world *from)
                 next.member[j].context = &next.member[j], next.member[j].cut = next.cut[j];
             if (!act(i, action))
                 continue;
+            moves |= action < MOVES;
             if (search->shape->mutation == BREAKS_UNITS)
                 for (int j = 0; j < search->shape->members; j++)
                     if (next.member[j].proposes && !next.member[j].best && !from->member[j].proposes)
@@ -407,6 +464,9 @@ static void expand(const struct world *from)
             if (is_new(hash_world()))
                 keep(&next);
         }
+    next = *from;
+    if (!moves)
+        look_at_stuck(from);
 }
 
 static void explore(const struct shape *shape, struct search *out)
@@ -438,17 +498,19 @@ static void explore(const struct shape *shape, struct search *out)
 static const struct shape shapes[] = {
     {"two, of whom one may go on alone", 2, 1, EACH, true, 2, 1, 1, 2, 0, RIGHT},
     {"two, and words are lost", 2, 2, EACH, false, 1, 0, 0, 2, 1, RIGHT},
-    {"three, and two must agree", 3, 2, EACH, false, 1, 0, 0, 2, 0, RIGHT},
     {"three, and two must agree; one dies", 3, 2, EACH, false, 1, 1, 0, 1, 0, RIGHT},
     {"three, of whom one may go on alone", 3, 1, EACH, true, 1, 1, 1, 1, 0, RIGHT},
     {"four in two units", 4, 1, PAIRS, true, 1, 1, 0, 1, 0, RIGHT},
+    {"three in two units, and two ask", 3, 1, PAIRS, true, 1, 1, 0, 2, 0, RIGHT},
     {"three, and two must agree; two do not reach one another", 3, 2, EACH, false, 1, 0, 0, 2, 0, RIGHT, true},
 };
 static const struct shape long_shapes[] = {
+    {"three, and two must agree", 3, 2, EACH, false, 1, 0, 0, 2, 0, RIGHT},
     {"three, and two must agree; one dies, two ask", 3, 2, EACH, false, 1, 1, 0, 2, 0, RIGHT},
     {"three, of whom two die and one stops", 3, 1, EACH, true, 1, 2, 1, 2, 0, RIGHT},
     {"four, and three must agree", 4, 3, EACH, false, 1, 1, 0, 1, 0, RIGHT},
     {"four, and three must agree; two do not reach one another", 4, 3, EACH, false, 1, 0, 0, 1, 0, RIGHT, true},
+    {"four in two units, and two ask", 4, 1, PAIRS, true, 1, 0, 0, 2, 0, RIGHT},
     {"four in two units, two of one do not reach one another", 4, 1, PAIRS, false, 1, 1, 0, 1, 0, RIGHT, true},
 };
 /* Each on a small shape that shows what is wrong. */
@@ -465,6 +527,9 @@ static const struct {
     {{"", 2, 1, EACH, true, 1, 0, 2, 2, 0, DEAF}, "two members decide differently"},
     {{"", 4, 1, PAIRS, true, 1, 1, 0, 1, 0, BREAKS_UNITS}, "a unit goes on that is not whole"},
     {{"", 3, 2, EACH, false, 1, 0, 0, 1, 0, KEEPS_CUT, true}, "two go on that do not reach one another"},
+    {{"", 3, 1, PAIRS, true, 1, 1, 0, 1, 0, ABSENT}, "members wait for one another in vain"},
+    {{"", 3, 1, PAIRS, true, 1, 1, 0, 2, 0, SULKS}, "members wait for one another in vain"},
+    {{"", 3, 1, PAIRS, true, 1, 0, 0, 1, 0, ONLY_MINE}, "members wait for one another in vain"},
 };
 
 static void report(const struct search *result)

@@ -33,6 +33,7 @@ static void generation_say(void *context, int to, const struct consent_word *wor
                                          .ballot = word->ballot,
                                          .finished = word->finished,
                                          .accepted = word->accepted,
+                                         .at = word->at,
                                          .turn = word->value.turn,
                                          .child = word->value.child}};
     _Static_assert(sizeof memo.consent.set * 8 == CONSENT_MOST, "a bit for each member");
@@ -108,12 +109,13 @@ static void generation_hear(void *context, int from, const struct wire_memo *mem
                                 .ballot = said->ballot,
                                 .finished = said->finished,
                                 .accepted = said->accepted,
+                                .at = said->at,
                                 .value = {.turn = said->turn, .child = said->child}};
     if (from == generation->consent.me)
         return;
     if (said->what == WIRE_MEMBER_LEFT) {
         atomic_store(&generation->left[from], 1);
-        if (generation->inside && said->finished < generation->turn)
+        if (said->finished < generation->consent.at)
             stop_for(generation, from); /* this turn waits for it in vain */
         return;
     }
@@ -121,10 +123,8 @@ static void generation_hear(void *context, int from, const struct wire_memo *mem
         if (said->set[member / 8] >> member % 8 & 1)
             consent_add(&word.value.set, member);
     bool works = !generation->consent.open;
-    if (word.kind == CONSENT_ASK)
+    if (word.kind == CONSENT_ASK) /* it answers at once: the caller may be busy telling of the failure */
         see_lost(generation);
-    if (word.kind == CONSENT_ASK && generation->inside) /* the caller may be busy telling of the failure */
-        consent_open(&generation->consent);
     consent_hear(&generation->consent, from, &word);
     if (works && (generation->consent.open || generation->consent.asked))
         stop_for(generation, from);
@@ -168,12 +168,9 @@ void generation_leave(struct generation *generation, bool fails)
 void generation_enter(struct generation *generation, uint32_t turn)
 {
     lock_take(&generation->comm->engine->lock);
-    generation->inside = turn != 0;
-    generation->turn = turn;
     if (turn && generation->consent.asked)
         see_lost(generation);
-    if (turn && generation->consent.asked)
-        consent_open(&generation->consent);
+    consent_enter(&generation->consent, turn);
     for (int rank = 0; turn && rank < generation->members; rank++)
         if (atomic_load(&generation->left[rank]))
             stop_for(generation, rank);

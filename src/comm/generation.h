@@ -24,8 +24,6 @@ struct generation {
     int *unit;                        /* by rank: units in the order in which they come, from 0 */
     uint64_t timeout;                 /* ns */
     struct consent consent;           /* under the engine's lock */
-    bool inside;                      /* this member is in a call: it answers others. Same lock */
-    uint32_t turn;                    /* that the call works on */
     struct consent_set *cut;          /* the consent's: a set for each member */
     _Atomic uint8_t *left;            /* by rank: it has said so */
     bool replaced;                    /* by a next one; else its members may go on when this one leaves */
@@ -41,7 +39,7 @@ const char *generation_names(const struct generation *of, const struct consent_s
                              char text[240]);
 /* Members make what they share. */
 tutti_result_t generation_make(struct generation *generation, uint64_t deadline);
-/* A call that works on the turn begins; 0: it ends. A member that is in none is late: it does not answer. */
+/* A call that works on the turn begins; 0: it ends. See consent_enter(). */
 void generation_enter(struct generation *generation, uint32_t turn);
 /* Operations that begin from now on fail at this time. */
 void generation_set_due(struct generation *generation, uint64_t due);

@@ -2,7 +2,8 @@
 /*
  * Memos from rank to rank: messages that are no operations. They know nothing of the queue and of the team's failure.
  * Ranks of this process hear at once, from inside: `hear` may answer a memo with one that nobody answers, and no more.
- * Members of a generation answer twice more: propose, accept, decided (src/comm/consent.c).
+ * Members of a generation answer twice more: propose, accept, decided; or ask, promise, ask again, promise
+ * (src/comm/consent.c).
  */
 #include "engine/memos.h"
 

@@ -184,7 +184,7 @@ enum wire_member { /* of enum consent_kind, what this needs; and one that takes 
 };
 struct wire_consent {
     uint32_t what; /* enum consent_kind, or enum wire_member */
-    uint32_t ballot, finished, accepted, turn, reserved;
+    uint32_t ballot, finished, accepted, turn, at;
     uint64_t child;
     uint8_t set[WIRE_SET_BYTES]; /* a bit for each member, the lowest first */
 };

@@ -24,12 +24,6 @@
 
 /* ---- A member ---- */
 
-/* Members read one another's memory, and put nothing on a network. */
-static bool in_one_memory(void)
-{
-    return strcmp(getenv("TUTTI_TRANSPORT"), "shm") == 0;
-}
-
 static size_t bytes_of_call(void)
 {
     return (size_t)job->count * sizeof(float);
@@ -106,6 +100,21 @@ static tutti_stream_t refused(tutti_elastic_t elastic, float *in)
     return gpu_wanted() ? (tutti_stream_t)stream : NULL;
 }
 
+/* Between two steps the members of a unit wait for one another. */
+static tutti_result_t open_unit(tutti_comm_t comm, tutti_comm_t *unit)
+{
+    tutti_config_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeout_ms = job->timeout_ms;
+    return tutti_comm_split(comm, me / 2, me, unit, &config);
+}
+
+static tutti_result_t meet_unit(tutti_comm_t unit)
+{
+    int32_t one = 1;
+    tutti_result_t result = tutti_allreduce(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, unit, NULL);
+    return result == TUTTI_SUCCESS ? tutti_comm_synchronize(unit) : result;
+}
+
 /* The group goes on without this member, which is here all the time. */
 static bool leave(tutti_elastic_t *elastic)
 {
@@ -129,6 +138,7 @@ static void member(void)
     tutti_config_t where = gpu_config();
     float *in = buffer(), *out = buffer();
     tutti_elastic_t elastic = NULL;
+    tutti_comm_t unit = NULL;
     tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
     tutti_elastic_step_t step = {.size = sizeof step};
     config.timeout_ms = job->timeout_ms;
@@ -146,6 +156,8 @@ static void member(void)
     tutti_result_t result = tutti_comm_init_rank(&comm, MEMBERS, &job->id, me, &where);
     if (result == TUTTI_SUCCESS)
         result = tutti_elastic_init(&elastic, comm, &config);
+    if (result == TUTTI_SUCCESS && job->meets)
+        result = open_unit(comm, &unit);
     tutti_stream_t stream = result == TUTTI_SUCCESS ? refused(elastic, in) : NULL;
     for (step_now = 1; step_now <= STEPS && result == TUTTI_SUCCESS && !leave(&elastic); step_now++) {
         reach(BEFORE_STEP);
@@ -160,6 +172,8 @@ static void member(void)
             note_step(&step, out, step_now);
             atomic_store(&told->steps, step_now);
         }
+        if (result == TUTTI_SUCCESS && unit)
+            result = meet_unit(unit);
     }
     told->result = result;
     if (result != TUTTI_SUCCESS) {
@@ -177,37 +191,13 @@ static void member(void)
         nap(2);
     told->wrong |= memcmp(out, was, bytes_of_call()) != 0;
     tutti_elastic_end(elastic);
+    tutti_comm_abort(unit);
+    tutti_comm_destroy(unit);
     tutti_comm_abort(comm);
     tutti_comm_destroy(comm);
 }
 
 /* ---- The parent ---- */
-
-static bool judge_step(int number)
-{
-    const struct said *first = NULL;
-    bool right = true;
-    for (int i = 0; i < MEMBERS; i++) {
-        const struct said *said = &job->told[i].said[number];
-        if (!said->counts)
-            continue;
-        const struct said *other = first ? first : said;
-        bool same_sum = !job->units || !first || (first - job->told[0].said) % 2 == 0;
-        for (int j = 0; j < i; j++)
-            if (job->told[j].said[number].counts && (!job->units || j % 2 == i % 2))
-                same_sum = job->told[j].said[number].hash == said->hash;
-            else
-                same_sum = true;
-        if (other->generation != said->generation || other->set != said->set || !same_sum) {
-            fprintf(stderr, "  step %d: member %d says generation %llu, set %#x; another %llu, %#x; sums %s\n", number,
-                    i, (unsigned long long)said->generation, said->set, (unsigned long long)other->generation,
-                    other->set, same_sum ? "agree" : "differ");
-            right = false;
-        }
-        first = other;
-    }
-    return right;
-}
 
 static bool all_have(bool stopped_too, const pid_t *pid, const bool *stops)
 {
@@ -237,60 +227,6 @@ static bool wait_for(bool stopped_too, pid_t *pid, const bool *stops, bool *died
         nap(5);
     }
     return false;
-}
-
-/* What was under way is all that may be, and no more. */
-static bool judge_bound(const struct told *told)
-{
-    size_t bound = job->chunk_bytes * (size_t)job->chunks;
-    bool all = told->steps == STEPS && !in_one_memory();
-    if (told->under_way > bound || told->unasked || (all && told->under_way < bound)) {
-        fprintf(stderr, "  %zu bytes were under way, and the bound is %zu%s\n", told->under_way, bound,
-                told->unasked ? "; some had not been asked for" : "");
-        return false;
-    }
-    return true;
-}
-
-/* `killed`: members that were, or may have been; `stops`: that come back. */
-static bool judge(const bool *stops, const bool *killed, const bool *died, const char *what)
-{
-    bool right = true, left[MEMBERS];
-    int whole = 0, apart = 0;
-    for (int step = 1; step <= STEPS; step++)
-        right &= judge_step(step);
-    for (int i = 0; i < MEMBERS; i++) {
-        const struct told *told = &job->told[i];
-        bool broken = job->units && (killed[i ^ 1] || stops[i ^ 1]), out = killed[i] || stops[i] || broken;
-        left[i] = out;
-        whole += told->result == TUTTI_SUCCESS && told->steps == STEPS && !died[i];
-        right &= judge_bound(told);
-        if (told->wrong || (died[i] && !killed[i])) {
-            fprintf(stderr, "  member %d: %s\n", i,
-                    told->wrong ? "a result, an input or a late write is wrong" : "died");
-            right = false;
-        }
-        if (job->all && !out && (told->result != TUTTI_SUCCESS || told->fresh != job->compares)) {
-            fprintf(stderr, "  member %d should have gone on: %s\n", i, told->sentence);
-            right = false;
-        }
-        bool network = strstr(told->sentence, "it has no lane to members") != NULL;
-        apart += network;
-        if ((!killed[i] && told->steps < STEPS && !told->sentence[0]) || (network && !job->cuts)) {
-            fprintf(stderr, "  member %d did not say why it ended: %s\n", i, told->sentence);
-            right = false;
-        }
-    }
-    if (whole < job->whole || (job->exactly && (whole > job->whole || whole + apart < MEMBERS)))
-        right = false;
-    right &= !job->all || words_judge(left);
-    if (!right)
-        fprintf(stderr, "wrong: %s; %d members are whole\n", what, whole);
-    for (int i = 0; i < MEMBERS && (!right || getenv("TUTTI_TEST_SAY")); i++)
-        fprintf(stderr, "  member %d: %d steps, generation %llu, set %#x, result %d: %s\n", i, job->told[i].steps,
-                (unsigned long long)job->told[i].said[job->told[i].steps].generation,
-                job->told[i].said[job->told[i].steps].set, (int)job->told[i].result, job->told[i].sentence);
-    return right;
 }
 
 static void start(pid_t *pid, void (*work)(void))
@@ -352,8 +288,9 @@ static bool run_point(int point, int victim, int signal, bool units, int sends_b
     char what[100];
     snprintf(what, sizeof what, "point %d after %d, member %d, signal %d, units %d", point, sends_before, victim,
              signal, units);
-    new_job(signal == SIGSTOP ? 4000 : 60000);
+    new_job(signal == SIGSTOP ? 4000 : point == IN_VOTE ? 8000 : 60000);
     job->units = units;
+    job->meets = point == IN_VOTE;
     job->whole = !units;
     job->count = count;
     job->chunk_bytes = (size_t)chunk;
@@ -507,6 +444,7 @@ static const struct run runs[] = {
     {HEARS_PROPOSE, 1, SIGKILL, false},
     {HEARS_ACCEPT, 0, SIGSTOP, false},
     {AFTER_WORK, 3, SIGKILL, true},
+    {IN_VOTE, 3, SIGKILL, true, 1},
     {HEARS_DECIDED, 2, SIGKILL, false},
     {IN_WORK, 0, SIGKILL, false, 1},
     {IN_WORK, 3, SIGKILL, false, 2},
@@ -582,7 +520,7 @@ int main(int argc, char **argv)
     }
     const struct run *run = gpu_wanted() ? gpu_runs : runs;
     int all = gpu_wanted() ? RUNS(gpu_runs) : RUNS(runs), first = argc > 2 ? atoi(argv[2]) : 0;
-    int quick = gpu_wanted() ? 2 : 12, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
+    int quick = gpu_wanted() ? 2 : 13, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
     for (int i = first; i < end && i < all; i++, count++)
         wrong += !run_point(run[i].point, run[i].victim, run[i].signal, run[i].units, run[i].sends,
                             run[i].count ? run[i].count : COUNT, run[i].chunk);

@@ -22,6 +22,7 @@ enum point {
     ISSUED,      /* a GPU's work is in its stream */
     AFTER_WORK,  /* the turn is not finished yet */
     BEFORE_VOTE, /* the turn is finished, and nobody knows */
+    IN_VOTE,     /* about to say so to one more: some peers know then that the turn counts, and others never do */
     AFTER_VOTE,  /* the turn counts */
     AT_THE_END,  /* another member is missing */
     AT_ASK,      /* about to ask */
@@ -61,6 +62,7 @@ struct job {
     int timeout_ms, units, minimum, count;
     int whole;     /* members that do all steps, at least; */
     bool exactly;  /* no more */
+    bool meets;    /* members of a unit wait for one another between two steps */
     bool compares; /* with a plain allreduce of those who are left */
     bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
     size_t chunk_bytes;
@@ -74,6 +76,13 @@ struct job {
 };
 extern struct job *job;
 extern int me, step_now;
+
+/* ---- elastic_judge.c ---- */
+
+/* Members read one another's memory, and put nothing on a network. */
+bool in_one_memory(void);
+/* `killed`: members that were, or may have been; `stops`: that come back. */
+bool judge(const bool *stops, const bool *killed, const bool *died, const char *what);
 
 /* ---- elastic_places.c ---- */
 

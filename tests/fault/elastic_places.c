@@ -10,7 +10,7 @@
 struct job *job;
 int me, step_now;
 static int sends;
-static bool works;
+static bool works, votes;
 
 void nap(int ms)
 {
@@ -56,7 +56,7 @@ void reach(enum point point)
             ;
         return;
     }
-    if (point == IN_WORK)
+    if (point == IN_WORK || point == IN_VOTE)
         nap(50); /* those who need nothing more of this member have their results */
     raise(job->fault[me].signal);
 }
@@ -117,6 +117,8 @@ void __wrap_link_send(struct link *link, struct link_send *send)
 {
     if (works && sends++ == job->fault[me].sends)
         reach(IN_WORK);
+    if (votes && sends++ == job->fault[me].sends)
+        reach(IN_VOTE);
     count_send(send);
     leaving = send;
     __real_link_send(link, send);
@@ -137,6 +139,7 @@ tutti_result_t __wrap_generation_finish(struct generation *generation, uint32_t 
     works = false;
     reach(AFTER_WORK);
     tutti_result_t result = __real_generation_finish(generation, turn);
+    votes = false;
     if (result == TUTTI_SUCCESS)
         reach(AFTER_VOTE);
     return result;
@@ -147,6 +150,8 @@ bool __wrap_consent_finish(struct consent *consent, uint32_t turn)
 {
     bool result = __real_consent_finish(consent, turn);
     reach(BEFORE_VOTE);
+    votes = true;
+    sends = 0;
     return result;
 }
 tutti_result_t __real_generation_end(struct generation *generation, uint64_t due);
