@@ -364,12 +364,13 @@ static void look_at_decided(const struct consent *member)
     }
 }
 
-/* When no member can do anything: does one ask, and wait for another one that is in no call? */
+/* When no member can do anything: does one ask, and wait for another one that is in no call, and hears it? */
 static void look_at_stuck(const struct world *world)
 {
     for (int i = 0; i < search->shape->members; i++)
         for (int j = 0; j < search->shape->members && acts(i) && world->member[i].ballot; j++)
-            if (acts(j) && !world->member[j].at && !world->member[j].decided && consent_awaits(&world->member[i], j))
+            if (acts(j) && !are_cut(i, j) && !world->member[j].at && !world->member[j].decided &&
+                consent_awaits(&world->member[i], j))
                 blame("members wait for one another in vain");
 }
 
