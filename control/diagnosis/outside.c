@@ -159,7 +159,9 @@ static struct outside_time time_of(struct scene *scene, const struct member *mem
             if (begin - over > time.stall && begin - over < rule->longest)
                 time.stall = begin - over;
         }
-        time.inside += part_in(begin > over ? begin : over, end, from, rule->longest);
+        if (all.of->calls[i]->state ==
+            WIRE_OP_DONE) /* the pause for which others wait just now does not count either */
+            time.inside += part_in(begin > over ? begin : over, end, from, rule->longest);
         over = end;
     }
     add_pauses(&all, from, rule->longest, &time);
@@ -224,10 +226,24 @@ static bool may_be_requests(struct scene *scene, const struct member *member, co
     return overlap_waits_for_work(scene, member, &waits);
 }
 
+/* The latest time that all ranks remember. Of a wait before that, its victims remember the call, and nobody the pause.
+ */
+static struct outside_rule of_all(struct scene *scene, const struct member_group *group,
+                                  const struct outside_rule *rule)
+{
+    struct outside_rule all = *rule;
+    for (size_t i = 0; i < group->count; i++) {
+        uint64_t window = time_of(scene, &group->members[i], &all).window;
+        all.window = window < all.window ? window : all.window;
+    }
+    return all;
+}
+
 /* Exactly one rank is outside of calls for most of the time, and none of the others for half as long. */
 static void judge(struct scene *scene, struct findings *findings, const struct member_group *group,
-                  const struct outside_rule *rule)
+                  const struct outside_rule *most)
 {
+    const struct outside_rule of_most = of_all(scene, group, most), *rule = &of_most;
     struct outside_time *times = calloc(group->count, sizeof *times);
     size_t who = 0;
     bool known = times != NULL;

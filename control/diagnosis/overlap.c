@@ -2,6 +2,9 @@
 /*
  * Jobs that compute while their collectives are under way. A call that lasts long tells nothing there: the program may
  * not have asked for its end so far. Ranks stay one behind the other, by as much as they compute, and nobody waits.
+ *
+ * Ranks that wait for requests. They are told from slow ones by the past of the job, and by how much their pauses
+ * differ.
  */
 #include "diagnosis/overlap.h"
 
@@ -138,10 +141,88 @@ static bool was_quicker(const struct blackbox *box, const struct overlap_waits *
            is_slower(&pace, rate_at_best(box, length), (double)length, waits);
 }
 
+/* Long pauses of one rank, each before a call of one kind. */
+struct stalls {
+    size_t count, apart; /* calls of that kind from one to the next; 0: their numbers differ */
+    size_t first, last;  /* calls of the process */
+    uint64_t shortest, longest;
+};
+
+static bool is_like(const struct blackbox_op *a, const struct blackbox_op *b)
+{
+    return a->collective == b->collective && a->count == b->count && a->root == b->root;
+}
+
+/* The pause before this call; 0: none, or one that may be a checkpoint. `over`: the end of the calls before. */
+static uint64_t pause_before(const struct ends *ends, size_t at, uint64_t *over)
+{
+    uint64_t begin = ends->calls[at]->begin, pause = *over && begin > *over ? begin - *over : 0;
+    *over = ends->end[at] > *over ? ends->end[at] : *over;
+    return pause < SLOW_STALL_NS ? pause : 0;
+}
+
+/* The call behind the longest pause; NULL: there is none. */
+static const struct blackbox_op *behind_longest(const struct ends *ends, uint64_t *longest)
+{
+    const struct blackbox_op *behind = NULL;
+    uint64_t over = 0;
+    *longest = 0;
+    for (size_t i = 0; i < ends->count; i++) {
+        uint64_t pause = pause_before(ends, i, &over);
+        behind = pause > *longest ? ends->calls[i] : behind;
+        *longest = pause > *longest ? pause : *longest;
+    }
+    return behind;
+}
+
+/* The pauses that take at least half of the longest one. */
+static struct stalls stalls_of(const struct ends *ends)
+{
+    struct stalls stalls = {0};
+    const struct blackbox_op *behind = behind_longest(ends, &stalls.longest);
+    uint64_t over = 0;
+    stalls.shortest = stalls.longest;
+    for (size_t i = 0, apart = 0; i < ends->count && behind; i++) {
+        uint64_t pause = pause_before(ends, i, &over);
+        apart += is_like(ends->calls[i], behind);
+        if (!is_like(ends->calls[i], behind) || 2 * pause < stalls.longest)
+            continue;
+        stalls.apart = stalls.count < 2 || apart == stalls.apart ? apart : 0;
+        stalls.first = stalls.count++ ? stalls.first : i;
+        stalls.last = i;
+        stalls.shortest = pause < stalls.shortest ? pause : stalls.shortest;
+        apart = 0;
+    }
+    return stalls;
+}
+
+/* The chance that this number of pauses agree so well, if each may have any length up to the longest one. */
+static double chance_of(const struct stalls *stalls)
+{
+    double apart = 1 - (double)stalls->shortest / (double)stalls->longest, chance = 1;
+    for (size_t i = 1; i < stalls->count; i++)
+        chance *= apart;
+    return chance;
+}
+
+/* Does the rank stall for one time in each n-th step, though the job has made clearly more calls a second before? So
+ * does a loader that runs dry. Requests come at random, or after other numbers of steps. */
+static bool stalls_evenly(struct scene *scene, const struct member *member)
+{
+    const struct ends *ends = scene_ends(scene, member->process);
+    const struct stalls stalls = stalls_of(ends);
+    scene->steps += 2 * ends->count;
+    if (stalls.count < SLOW_STALLS || !stalls.apart || chance_of(&stalls) > WORK_AGREES)
+        return false;
+    double time = (double)(ends->calls[stalls.last]->begin - ends->calls[stalls.first]->begin);
+    return (double)(stalls.last - stalls.first) < WORK_SLOWER * rate_at_best(member->box, OVERLAP_NS) * time;
+}
+
 bool overlap_waits_for_work(struct scene *scene, const struct member *member, const struct overlap_waits *waits)
 {
     const struct processor_share share = share_of(scene, member);
     bool sleeps = share.time && (double)share.ran < WORK_PART * (double)share.time &&
                   ((double)share.delayed < SHORT_PART * (double)share.time || share_is_crowded_out(scene, member));
-    return sleeps && waits->variance >= WORK_VARIES * WORK_VARIES && !was_quicker(member->box, waits);
+    return sleeps && waits->variance >= WORK_VARIES * WORK_VARIES && !was_quicker(member->box, waits) &&
+           !stalls_evenly(scene, member);
 }

@@ -78,7 +78,8 @@
 #define WORK_CALLS  200 /* as requests come at random, the latest calls are compared, */
 #define WORK_NS     (30 * NS_PER_S) /* with those of the quickest time, which is this long at least, */
 #define WORK_SLOWER 0.6             /* and are fewer a second than this part of those, */
-#define WORK_CHANCE 3.0             /* by more than these standard deviations of random requests */
+#define WORK_CHANCE 3.0             /* by more than these standard deviations of random requests; */
+#define WORK_AGREES 0.001           /* or if its longest pauses agree as those at random do in 1 of 1,000 cases */
 
 #define OVERLAP_NS     (5 * NS_PER_S) /* the latest time, in which a process begins collectives */
 #define OVERLAP_PART   0.2            /* while others are under way, this part of them: */
