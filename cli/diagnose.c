@@ -312,16 +312,11 @@ static bool look_again(const struct diagnose_order *order, struct seen *before, 
     return look_at(&order->view, now);
 }
 
-static bool is_slow(const struct findings *findings)
-{
-    return findings_faults(findings) && !finding_is_hang(findings->items[0].kind);
-}
-
 /* Slow ranks must be slow in all looks: a second without a processor, or ten calls, may be chance. */
 static bool confirm(const struct diagnose_order *order, struct seen *before, struct seen *now,
                     struct findings *findings)
 {
-    for (int more = 0; more < CONFIRMATIONS && is_slow(findings); more++) {
+    for (int more = 0; more < CONFIRMATIONS && findings_may_be_chance(findings); more++) {
         if (!look_again(order, before, now))
             return false;
         struct findings latest = find(order, before, now);

@@ -102,6 +102,7 @@ struct finding {
     enum confidence confidence;
     struct culprit culprit;
     size_t victims; /* ranks that wait because of the culprit */
+    bool settled;   /* events of black boxes tell it: another look says the same */
     char sentence[FINDING_SENTENCE];
     char evidence[FINDING_EVIDENCE][FINDING_LINE];
     size_t evidence_count;
@@ -116,6 +117,8 @@ struct findings {
 
 /* The caller frees the findings by findings_free. Without memory there are no findings. */
 struct findings diagnosis_find(const struct snapshot *snapshot);
+/* Is the gravest one something slow that chance may look like? Further looks tell. */
+bool findings_may_be_chance(const struct findings *findings);
 /* Keeps hangs, and of what is slow what was slow before, too. Noise makes another rank slow every second. */
 void findings_confirm(struct findings *now, const struct findings *before);
 void findings_free(struct findings *findings);

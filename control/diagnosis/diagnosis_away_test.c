@@ -269,7 +269,8 @@ static void expect_slow(int each, uint64_t away, bool slow)
     if (found.count != slow)
         fail_msg("every %d calls %d ms: %s", each, (int)away, found.count ? found.items[0].sentence : "nothing");
     if (slow)
-        assert_true(found.items[0].kind == FINDING_SLOW && found.items[0].culprit.rank == 2);
+        assert_true(found.items[0].kind == FINDING_SLOW && found.items[0].culprit.rank == 2 &&
+                    findings_may_be_chance(&found));
     findings_free(&found);
     made_free(&job);
 }
@@ -292,6 +293,7 @@ static void test_notes(void **state)
     findings_confirm(&now, &before);
     assert_int_equal(now.count, 1);
     assert_int_equal(now.items[0].kind, FINDING_AWAY);
+    assert_false(findings_may_be_chance(&now));
     assert_false(finding_is_hang(FINDING_AWAY));
 }
 

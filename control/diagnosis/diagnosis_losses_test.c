@@ -48,6 +48,7 @@ static void expect(struct made_job job, enum finding_kind kind, int rank, const 
     assert_int_equal(found.items[0].culprit.world_rank, rank);
     assert_string_equal(found.items[0].sentence, sentence);
     assert_string_equal(found.items[0].evidence[0], evidence);
+    assert_false(findings_may_be_chance(&found)); /* a second look is enough */
     findings_free(&found);
 }
 
@@ -128,6 +129,26 @@ static void test_interface_is_off(void **state)
         "interface n0 of host node2: nothing comes through, to or from 2 other hosts; 6 ends of lanes are down whose "
         "processes live",
         "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
+}
+
+/* The message before took half a second. Lanes that are down tell earlier that this one does not come. */
+static void test_late_and_down(void **state)
+{
+    for (uint64_t waits = 5; waits < 8; waits += 2)
+        for (int down = 0; down < 2; down++) {
+            struct made_job job = with_a_message(waits * NS_PER_S);
+            for (size_t i = 0; i < job.boxes[0]->lane_count; i++)
+                job.boxes[0]->lanes[i].segments[job.boxes[0]->lanes[i].segment_count - 1].completed += NS_PER_S / 2;
+            for (int rank = 0; down && rank < 2; rank++)
+                put_down(&job, rank, 4 + rank);
+            if (down && waits > 6)
+                expect(job, FINDING_CUT, 0,
+                       "nothing comes through between rank 0 on node0 and rank 4 on node2; 4 ends "
+                       "of lanes are down whose processes live",
+                       "lanes between node0 and node2 went down, as their ends tell: 4 times, the latest 40.0 s ago");
+            else
+                expect_nothing(job);
+        }
 }
 
 /* The sender waits until its data is gone, and names nobody. Its own finding stays where no lane is down. */
@@ -284,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interface_is_off),
+        cmocka_unit_test(test_late_and_down),
         cmocka_unit_test(test_data_does_not_go),
         cmocka_unit_test(test_firewall),
         cmocka_unit_test(test_small_messages),

@@ -123,6 +123,11 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     return findings;
 }
 
+bool findings_may_be_chance(const struct findings *findings)
+{
+    return findings->count && gravity(findings->items[0].kind) == 1 && !findings->items[0].settled;
+}
+
 void findings_confirm(struct findings *now, const struct findings *before)
 {
     size_t kept = 0;

@@ -312,6 +312,14 @@ bool lanes_tell(const struct member *from, const struct member *to)
     return false;
 }
 
+size_t lanes_down(const struct member *from, const struct member *to)
+{
+    size_t down = 0;
+    for (size_t i = 0; i < from->box->lane_count; i++)
+        down += leads_to(&from->box->lanes[i], from, to) && from->box->lanes[i].state == WIRE_LANE_DOWN;
+    return down;
+}
+
 uint64_t lanes_took(const struct member *from, const struct member *to, uint64_t *longest)
 {
     const struct blackbox_segment *last = NULL;

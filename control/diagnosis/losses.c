@@ -276,6 +276,7 @@ static void report(struct findings *findings, const struct losses *losses)
             "the path from rank %d on %s to rank %d on %s loses what goes into it: lanes between these hosts die",
             from->comm->rank, from->box->header.host, to->comm->rank, to->box->header.host);
     }
+    finding->settled = true;
     say(finding, "; in the last %s %zu ends of lanes went down whose processes live", phrase_time(LOST_RECENT_NS).text,
         losses->count);
     prove_pairs(finding, losses);

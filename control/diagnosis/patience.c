@@ -158,12 +158,14 @@ static bool is_short_pause(const struct scene *scene, const struct victim *witne
 }
 
 /* A message is late and not lost if the latest message between the two was slow, too: the whole interface may be. Or if
- * one was under way for half as long: a lossy network is slow now and then. */
+ * one was under way for half as long: a lossy network is slow now and then. Where lanes are down, less is waited. */
 static bool is_late(const struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end, *peer = end->next;
     double stuck = (double)scene->snapshot->stuck;
-    if ((witness->ending != FINDING_UNREAD && witness->ending != FINDING_CIRCLE) || !peer)
+    if ((witness->ending != FINDING_UNREAD && witness->ending != FINDING_CIRCLE) || !peer ||
+        ((double)member_waited(witness->member) > LATE_DOWN * stuck &&
+         lanes_down(end, peer) + lanes_down(peer, end) >= LOST_LANES))
         return false;
     uint64_t longest = 0, there = lanes_took(end, peer, &longest), back = lanes_took(peer, end, &longest);
     return (double)(there > back ? there : back) > LATE_PART * stuck ||

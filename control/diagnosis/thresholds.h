@@ -19,7 +19,8 @@
 #define IDLE_TIMES        3               /* if no pause before took a third of it */
 #define MOVES_BYTES       (1 << 20)       /* between the looks: a process with more moves files */
 #define MOVING_TIMES      5.0 /* times `stuck`: a rank that moves elsewhere, and is waited for longer, is to blame */
-#define LATE_PART         0.1 /* part of `stuck`: a message took longer, so the next one may be late, too */
+#define LATE_PART         0.1 /* part of `stuck`: a message took longer, so the next one may be late, too, */
+#define LATE_DOWN         3.0 /* times `stuck`: not for longer where lanes between the two are down */
 #define JOIN_NS           (10 * NS_PER_S) /* joining takes longer: a rank is missing */
 #define SLOW_LAST         60              /* newest collectives of a communicator that are compared */
 #define SLOW_WAIT_NS      (2 * NS_PER_MS) /* a collective counts if the others wait this long in it on average */
