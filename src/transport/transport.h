@@ -208,6 +208,9 @@ struct transport_ops {
      * memory, which this lane cannot read, or cannot carry by keys: nothing was taken, and the lane goes on. sent() or
      * unreadable() may come from inside. */
     tutti_result_t (*put)(struct lane *lane, const struct put *put);
+    /* True: more follows, and the transport may keep what it takes. False: it keeps nothing, and for what it has kept
+     * has the adapter called once for each lane. sent() may come from inside. NULL: it keeps nothing. */
+    void (*gather)(struct transport *transport, bool gathers);
     /* When it returns the source of the put, or what was lent, with `token` is no longer needed, whatever the peer
      * does, and no sent() follows. The put arrives whole or not at all. If no put with this token is under way nothing
      * happens. */

@@ -314,6 +314,65 @@ static void requests_are_posted_together(void **state)
     pair_close(&pair);
 }
 
+/* And so does what is gathered. */
+static void what_is_gathered_rings_one_bell(void **state)
+{
+    static uint8_t source[1000], area[1000];
+    struct pair pair;
+    (void)state;
+    if (!soft_here())
+        skip();
+    pair_open(&pair);
+    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
+    transport_timer_clear(pair.a.transport, &lane->again);
+    pair_until(&pair, !lane->asked);
+    struct ibv_context_ops *calls = &lane->qp->context->ops;
+    fill_pattern(source, sizeof source, 1);
+    pair.bt->area = area;
+    pair.bt->area_size = sizeof area;
+    real_post = calls->post_send;
+    calls->post_send = count_post;
+    bells = rung_for = 0;
+    under_test->gather(pair.a.transport, true);
+    for (uint64_t i = 1; i <= 4; i++)
+        assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS);
+    const struct put put = {.source = place_host(source), .length = sizeof source};
+    assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
+    assert_int_equal(bells, 0);
+    under_test->gather(pair.a.transport, false);
+    assert_int_equal(rung_for, 5);
+    assert_int_equal(bells, 1);
+    calls->post_send = real_post;
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 4 && pair.bt->counts[NOTE_ARRIVED]);
+    assert_true(has_pattern(area, sizeof area, 1));
+    pair.bt->area = NULL;
+    pair_close(&pair);
+}
+
+/* More than the adapter takes at once; and a lane that is closed with what is gathered. */
+static void more_is_gathered_than_there_is_room_for(void **state)
+{
+    struct pair pair;
+    uint64_t sent = 0;
+    (void)state;
+    if (!soft_here())
+        skip();
+    pair_open(&pair);
+    under_test->gather(pair.a.transport, true);
+    while (send_pattern(pair.at, sent + 1, 100 + sent * 10 % 3000, 1) == TUTTI_SUCCESS)
+        sent++;
+    assert_true(sent > VERBS_SENDS);
+    under_test->gather(pair.a.transport, false);
+    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == sent);
+    under_test->gather(pair.a.transport, true);
+    assert_int_equal(send_pattern(pair.at, 1, 100, 1), TUTTI_SUCCESS);
+    end_close(pair.at);
+    under_test->gather(pair.a.transport, false);
+    pair_until(&pair, pair.bt->counts[NOTE_DOWN]);
+    assert_int_equal(pair.bt->counts[NOTE_MESSAGE], sent);
+    pair_close(&pair);
+}
+
 /* Waits, without a look at the other one, until all is acknowledged that these have sent. */
 static void settle_first(struct pair *pair, const struct both *lane)
 {
@@ -886,6 +945,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_queue_that_cannot_grow_refuses_a_lane),
     cmocka_unit_test(a_lane_begins_with_little),
     cmocka_unit_test(requests_are_posted_together),
+    cmocka_unit_test(what_is_gathered_rings_one_bell),
+    cmocka_unit_test(more_is_gathered_than_there_is_room_for),
     cmocka_unit_test(a_lane_that_ends_takes_no_receives_along),
     cmocka_unit_test(what_waits_of_a_lane_that_ended_is_nobodys),
     cmocka_unit_test(receives_go_with_their_lanes),

@@ -409,6 +409,12 @@ static void pass_deregister(struct transport *transport, struct transport_memory
     pass->table->under->deregister_memory(pass->below, memory);
 }
 
+static void pass_gather(struct transport *transport, bool gathers)
+{
+    struct pass_transport *pass = (struct pass_transport *)transport;
+    pass->table->under->gather(pass->below, gathers);
+}
+
 static void pass_flush(struct transport *transport, unsigned device, const struct transport_memory *memory,
                        struct place place, uint64_t token)
 {
@@ -492,6 +498,7 @@ static void pass_fill(struct pass_table *table, const struct transport_ops *unde
     table->ops.msg = msg;
     table->ops.put = pass_put;
     table->ops.lend = NULL;
+    table->ops.gather = under->gather ? pass_gather : NULL;
     table->ops.give_up = pass_give_up;
     table->ops.register_memory = pass_register;
     table->ops.deregister_memory = pass_deregister;

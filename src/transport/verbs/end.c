@@ -160,6 +160,7 @@ static void verbs_lane_silence(struct verbs_lane *lane)
     if (lane->watched)
         poller_remove(transport->inner, &lane->source);
     lane->watched = false;
+    list_remove(&lane->ringing);
     verbs_pair_close(lane);
 }
 

@@ -123,6 +123,7 @@ static struct verbs_lane *verbs_lane_lane_new(struct transport *transport, void 
     carrier_init(&lane->base, transport, user);
     list_init(&lane->deadline.node);
     list_init(&lane->again.node);
+    list_init(&lane->ringing);
     lane->deadline.expired = verbs_lane_overdue;
     lane->source = (struct poll_source){.fd = -1, .ready = connection_ready};
     lane->connector = (struct connector){.transport = transport,

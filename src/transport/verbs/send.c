@@ -18,13 +18,6 @@
 #define SIGNAL_EVERY 8          /* copied requests: their ends matter to nobody but us */
 #define PAYLOAD      (VERBS_CHUNK - sizeof(struct verbs_head))
 
-/* Work requests that are posted together. */
-struct burst {
-    unsigned count;
-    struct ibv_send_wr wr[VERBS_SENDS];
-    struct ibv_sge sge[VERBS_SENDS];
-};
-
 static bool has_slot(const struct verbs_lane *lane)
 {
     return lane->posted - lane->completed < VERBS_SENDS;
@@ -70,9 +63,9 @@ static void verbs_send_signal(struct verbs_lane *lane, struct ibv_send_wr *wr)
 }
 
 /* The next work request of `length` bytes at `source`. */
-static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, struct burst *burst, const void *source,
-                                          size_t length, uint32_t key)
+static struct ibv_send_wr *verbs_send_add(struct verbs_lane *lane, const void *source, size_t length, uint32_t key)
 {
+    struct verbs_burst *burst = &lane->burst;
     uint32_t slot = lane->posted++ % VERBS_SENDS;
     struct ibv_sge *sge = &burst->sge[burst->count];
     struct ibv_send_wr *wr = &burst->wr[burst->count];
@@ -101,12 +94,12 @@ static unsigned char *verbs_send_begin(struct verbs_lane *lane, const struct ver
 }
 
 /* The payload of the chunk is there. */
-static void verbs_send_end(struct verbs_lane *lane, struct burst *burst, size_t payload)
+static void verbs_send_end(struct verbs_lane *lane, size_t payload)
 {
     uint8_t chunk = lane->idle[--lane->idle_count];
     size_t length = sizeof(struct verbs_head) + payload;
     uint32_t slot = lane->posted % VERBS_SENDS, key = lane->sends[verbs_step_of(chunk)].registered->lkey;
-    struct ibv_send_wr *wr = verbs_send_add(lane, burst, verbs_send_chunk(lane, chunk), length, key);
+    struct ibv_send_wr *wr = verbs_send_add(lane, verbs_send_chunk(lane, chunk), length, key);
     lane->slots[slot].chunk = chunk;
     if (length <= lane->most_inline)
         wr->send_flags |= IBV_SEND_INLINE;
@@ -119,29 +112,43 @@ static void verbs_send_free_chunk(struct verbs_lane *lane, struct verbs_slot *sl
     slot->chunk = VERBS_SENDS;
 }
 
-static bool verbs_send_post(struct verbs_lane *lane, struct burst *burst)
+/* One call of the adapter, whatever their number. */
+static bool verbs_send_burst(struct verbs_lane *lane)
 {
+    struct verbs_burst *burst = &lane->burst;
+    unsigned count = burst->count;
     struct ibv_send_wr *bad;
-    if (!burst->count || carrier_dead(&lane->base))
-        return !burst->count;
+    list_remove(&lane->ringing);
+    burst->count = 0;
+    if (!count || carrier_dead(&lane->base))
+        return !count;
     int error = lane->qp->context->ops.post_send(lane->qp, burst->wr, &bad);
-    for (unsigned i = 0; i < burst->count; i++) /* what went into the request itself reads no chunk any more */
+    for (unsigned i = 0; i < count; i++) /* what went into the request itself reads no chunk any more */
         if (burst->wr[i].send_flags & IBV_SEND_INLINE)
             verbs_send_free_chunk(lane, &lane->slots[burst->wr[i].wr_id & 0xffff]);
-    burst->count = 0;
     if (error)
         verbs_fail(lane, "cannot post a send", error > 0 ? error : -error);
     return !error;
 }
 
+/* Now, or with what is gathered. */
+static bool verbs_send_post(struct verbs_lane *lane)
+{
+    struct verbs_transport *verbs = verbs_of(lane);
+    if (!verbs->gathers || carrier_dead(&lane->base))
+        return verbs_send_burst(lane);
+    if (lane->burst.count && list_empty(&lane->ringing))
+        list_push(&verbs->ringing, &lane->ringing);
+    return true;
+}
+
 bool verbs_say(struct verbs_lane *lane, enum verbs_type type)
 {
     const struct verbs_head head = {.type = type};
-    struct burst burst = {.count = 0};
     verbs_send_begin(lane, &head);
-    verbs_send_end(lane, &burst, 0);
-    verbs_send_signal(lane, &burst.wr[0]);
-    return verbs_send_post(lane, &burst);
+    verbs_send_end(lane, 0);
+    verbs_send_signal(lane, &lane->burst.wr[lane->burst.count - 1]);
+    return verbs_send_post(lane);
 }
 
 bool verbs_may_say(struct verbs_lane *lane)
@@ -179,11 +186,11 @@ void verbs_forget_queue(struct verbs_lane *lane)
 }
 
 /* A put that the adapter writes where it belongs. */
-static void add_in_place(struct verbs_lane *lane, struct burst *burst, const struct verbs_item *item)
+static void add_in_place(struct verbs_lane *lane, const struct verbs_item *item)
 {
     uint32_t slot = lane->posted % VERBS_SENDS, key = 0;
     verbs_local_key(item->memory, lane->device, &key);
-    struct ibv_send_wr *wr = verbs_send_add(lane, burst, item->body, item->length, key);
+    struct ibv_send_wr *wr = verbs_send_add(lane, item->body, item->length, key);
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr->imm_data = htonl(item->imm);
     wr->wr.rdma.remote_addr = item->remote->address + item->offset;
@@ -194,7 +201,7 @@ static void add_in_place(struct verbs_lane *lane, struct burst *burst, const str
 }
 
 /* The next chunk of the first item. */
-static void add_chunk(struct verbs_lane *lane, struct burst *burst)
+static void add_chunk(struct verbs_lane *lane)
 {
     struct verbs_item *item = item_at(lane, 0);
     const struct verbs_head head = {
@@ -202,7 +209,7 @@ static void add_chunk(struct verbs_lane *lane, struct burst *burst)
     uint64_t left = item->length - item->done, payload = left < PAYLOAD ? left : PAYLOAD;
     memcpy(verbs_send_begin(lane, &head), item->body + item->done, payload);
     item->done += payload;
-    verbs_send_end(lane, burst, payload);
+    verbs_send_end(lane, payload);
     if (item->done < item->length)
         return;
     struct verbs_item done = take_first(lane);
@@ -212,14 +219,14 @@ static void add_chunk(struct verbs_lane *lane, struct burst *burst)
 }
 
 /* To be said by itself if it is much, for the peer may be waiting for it. */
-static void say_room(struct verbs_lane *lane, struct burst *burst)
+static void say_room(struct verbs_lane *lane)
 {
     const struct verbs_head head = {.type = VERBS_ROOM};
     if (lane->state != VERBS_OPEN || lane->owed < VERBS_RECEIVES / 2 || !lane->room || !has_slot(lane) ||
         !has_chunk(lane))
         return;
     verbs_send_begin(lane, &head);
-    verbs_send_end(lane, burst, 0);
+    verbs_send_end(lane, 0);
 }
 
 /* May the first item, or a part of it, become a work request? */
@@ -231,24 +238,35 @@ static bool may_move(struct verbs_lane *lane)
 /* Sends what there is room for. sent() may come from inside, and may close the lane. */
 static void verbs_send_flush(struct verbs_lane *lane)
 {
-    struct burst burst;
     if (lane->flushing || carrier_dead(&lane->base))
         return;
     lane->flushing = true;
     do {
-        burst.count = 0;
         while (may_move(lane)) {
             if (!item_at(lane, 0)->remote) {
-                add_chunk(lane, &burst);
+                add_chunk(lane);
                 continue;
             }
             struct verbs_item item = take_first(lane);
-            add_in_place(lane, &burst, &item);
+            add_in_place(lane, &item);
         }
         if (!carrier_dead(&lane->base))
-            say_room(lane, &burst);
-    } while (verbs_send_post(lane, &burst) && may_move(lane));
+            say_room(lane);
+    } while (verbs_send_post(lane) && may_move(lane));
     lane->flushing = false;
+}
+
+void verbs_gather(struct transport *transport, bool gathers)
+{
+    struct verbs_transport *verbs = (struct verbs_transport *)transport;
+    verbs->gathers = gathers;
+    transport_enter(transport);
+    while (!gathers && !list_empty(&verbs->ringing)) {
+        struct verbs_lane *lane = list_entry(verbs->ringing.next, struct verbs_lane, ringing);
+        if (verbs_send_burst(lane))
+            verbs_send_flush(lane); /* what waited for chunks of these */
+    }
+    transport_leave(transport);
 }
 
 void verbs_move(struct verbs_lane *lane)
@@ -346,14 +364,15 @@ tutti_result_t verbs_msg(struct lane *base, const struct iovec *parts, int count
         return result;
     if (!length)
         return error_set(TUTTI_INVALID_ARGUMENT, "a message has 1 to %zu bytes", VERBS_MAX_MSG);
+    if (lane->burst.count && !lane->idle_count && !verbs_send_burst(lane)) /* the posting may give chunks back */
+        return TUTTI_REMOTE_ERROR;
     if (lane->count || lane->flushing || !may_send(lane) || !has_chunk(lane)) {
         result = verbs_send_keep(lane, parts, count, length);
     } else {
         const struct verbs_head head = {.type = VERBS_MSG, .length = length};
-        struct burst burst = {.count = 0};
         verbs_send_gather(verbs_send_begin(lane, &head), parts, count);
-        verbs_send_end(lane, &burst, length);
-        result = verbs_send_post(lane, &burst) ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR;
+        verbs_send_end(lane, length);
+        result = verbs_send_post(lane) ? TUTTI_SUCCESS : TUTTI_REMOTE_ERROR;
     }
     base->bytes_sent += result == TUTTI_SUCCESS ? length : 0;
     return result;

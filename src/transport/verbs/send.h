@@ -7,6 +7,7 @@
 
 tutti_result_t verbs_msg(struct lane *lane, const struct iovec *parts, int count);
 tutti_result_t verbs_put(struct lane *lane, const struct put *put);
+void verbs_gather(struct transport *transport, bool gathers);
 void verbs_give_up(struct lane *lane, uint64_t token);
 /* More chunks for what is copied. False: there is no memory, or it has all. */
 bool verbs_more_chunks(struct verbs_lane *lane);

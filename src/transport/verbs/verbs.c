@@ -124,6 +124,7 @@ static tutti_result_t verbs_open(const struct transport_ops *ops, const struct t
     for (int i = 0; i < WIRE_DEVICES; i++)
         verbs->device[i] = (struct verbs_device){.events.fd = -1, .completions.fd = -1};
     list_init(&verbs->memories);
+    list_init(&verbs->ringing);
     list_init(&verbs->follow.node);
     verbs->follow.expired = verbs_follow;
     acceptor_init(&verbs->acceptor, &verbs->base, sizeof(struct verbs_hello), verbs_greeted);
@@ -236,6 +237,7 @@ const struct transport_ops transport_verbs = {
     .lane_close = verbs_lane_close,
     .msg = verbs_msg,
     .put = verbs_put,
+    .gather = verbs_gather,
     .give_up = verbs_give_up,
     .register_memory = verbs_register,
     .deregister_memory = verbs_deregister,

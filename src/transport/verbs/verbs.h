@@ -51,6 +51,8 @@ struct verbs_transport {
     tutti_result_t refused; /* why a port is not used, the gravest result; TUTTI_SUCCESS: all are used */
     struct error_saved refusal;
     struct list memories;      /* registered */
+    bool gathers;              /* between two calls of verbs_gather(): */
+    struct list ringing;       /* lanes with work requests of that time */
     struct verbs_lane **lanes; /* by place */
     unsigned places;
     uint32_t serial;               /* of the latest lane */
@@ -76,6 +78,13 @@ struct verbs_slot {
     uint8_t chunk;   /* of ours that it reads; VERBS_SENDS: none */
     uint32_t length; /* in bytes */
     uint64_t token;
+};
+
+/* Work requests that are posted together. */
+struct verbs_burst {
+    unsigned count;
+    struct ibv_send_wr wr[VERBS_SENDS];
+    struct ibv_sge sge[VERBS_SENDS];
 };
 
 /*
@@ -120,9 +129,11 @@ struct verbs_lane {
     bool flushing, wants_room;
     struct verbs_slot slots[VERBS_SENDS]; /* of work request n at n % VERBS_SENDS */
     uint32_t posted, completed;
-    uint32_t room;    /* receives of the peer for us */
-    uint32_t owed;    /* receives of ours, posted anew, that it has not heard of */
-    uint32_t granted; /* and those that it may use, as far as we have said */
+    struct verbs_burst burst; /* the latest ones of these, which the adapter has not got yet */
+    struct list ringing;      /* in verbs_transport.ringing, if there are any */
+    uint32_t room;            /* receives of the peer for us */
+    uint32_t owed;            /* receives of ours, posted anew, that it has not heard of */
+    uint32_t granted;         /* and those that it may use, as far as we have said */
 
     uint64_t acknowledged, taken; /* bytes of work requests that have ended: of sends, and of receives */
     uint64_t confirmed;           /* of the former, when last more was under way */
