@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#define FEW_ITEMS 16 /* these lie on the stack */
+
 /* ---- Life of windows ---- */
 
 static tutti_result_t check_ungrouped(const char *call)
@@ -186,26 +188,29 @@ tutti_result_t tutti_wait_signal(const tutti_signal_wait_t *waits, int n, tutti_
     tutti_result_t result = check_waits(comm, waits, n);
     if (result != TUTTI_SUCCESS)
         return group_note(result);
-    struct window_item *items = calloc((size_t)n + 1, sizeof *items);
+    struct window_item few[FEW_ITEMS], *items = n <= FEW_ITEMS ? few : calloc((size_t)n, sizeof *items);
     if (!items)
         return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory to wait for signals of %d ranks", n));
     for (int i = 0; i < n; i++)
         items[i] = (struct window_item){
             .call = WINDOW_WAIT, .peer = waits[i].peer, .signal = (uint32_t)waits[i].signal, .length = waits[i].count};
     result = pass_all(comm, items, n, stream);
-    free(items);
+    if (items != few)
+        free(items);
     return result;
 }
 
 static tutti_result_t flush(int first, int last, tutti_comm_t comm, tutti_stream_t stream)
 {
-    struct window_item *items = calloc((size_t)(last - first + 1), sizeof *items);
+    int n = last - first;
+    struct window_item few[FEW_ITEMS], *items = n <= FEW_ITEMS ? few : calloc((size_t)n, sizeof *items);
     if (!items)
-        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory to flush what was put to %d ranks", last - first));
+        return group_note(error_set(TUTTI_SYSTEM_ERROR, "no memory to flush what was put to %d ranks", n));
     for (int rank = first; rank < last; rank++)
         items[rank - first] = (struct window_item){.call = WINDOW_FLUSH, .peer = rank, .signal = WIRE_NO_SIGNAL};
-    tutti_result_t result = pass_all(comm, items, last - first, stream);
-    free(items);
+    tutti_result_t result = pass_all(comm, items, n, stream);
+    if (items != few)
+        free(items);
     return result;
 }
 

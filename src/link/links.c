@@ -188,6 +188,7 @@ const struct transport_ops *link_domain_reach(struct link_domain *domain, const 
 
 static void links_init_lists(struct link *link)
 {
+    list_init(&link->out.idle);
     list_init(&link->out.kept);
     list_init(&link->reports.telling);
     list_init(&link->puts.queue);

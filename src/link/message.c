@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define ACKNOWLEDGE_EVERY 16
+#define IDLE_ROOM         1024 /* bytes of a short message, with struct message: its memory is kept for later ones, */
+#define IDLE_MOST         64   /* that of 64 messages of a link at most */
 #define SAMPLE_EVERY      64
 #define SAMPLE_AFTER      (10 * NS_PER_MS)
 #define SAMPLE_LOST       NS_PER_S /* its answer was lost with a lane */
@@ -21,10 +23,20 @@ static struct lane *message_carrier(struct link *link)
     return link->control < 0 ? NULL : link->lane[link->control].carrier;
 }
 
+static struct message *message_memory(struct link *link, size_t size)
+{
+    if (size > IDLE_ROOM)
+        return malloc(size);
+    if (list_empty(&link->out.idle))
+        return malloc(IDLE_ROOM);
+    link->out.idle_count--;
+    return list_entry(list_pop(&link->out.idle), struct message, node);
+}
+
 static struct message *message_new(struct link *link, const struct wire_message *head, const void *body, size_t length)
 {
     size_t prefix = link->lossless ? 0 : sizeof(struct wire_sequence);
-    struct message *message = malloc(sizeof *message + prefix + sizeof *head + length);
+    struct message *message = message_memory(link, sizeof *message + prefix + sizeof *head + length);
     if (!message)
         return NULL;
     message->length = prefix + sizeof *head + length;
@@ -42,7 +54,12 @@ static void message_free(struct link *link, struct message *message)
 {
     link->out.bytes -= message->length;
     list_remove(&message->node);
-    free(message);
+    if (sizeof *message + message->length > IDLE_ROOM || link->out.idle_count == IDLE_MOST) {
+        free(message);
+        return;
+    }
+    list_push(&link->out.idle, &message->node);
+    link->out.idle_count++;
 }
 
 /* Is the time of this message to be taken? One at a time: of one in SAMPLE_EVERY, and of more where few are said. */
@@ -243,4 +260,7 @@ void message_drop_all(struct link *link)
         message_free(link, list_entry(link->out.kept.next, struct message, node));
     link->out.unsent = &link->out.kept;
     link->out.resends++;
+    while (!list_empty(&link->out.idle))
+        free(list_entry(list_pop(&link->out.idle), struct message, node));
+    link->out.idle_count = 0;
 }

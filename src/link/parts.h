@@ -21,8 +21,10 @@ struct link_sample {
 /* message.c's. */
 struct link_messages {
     uint64_t next_sequence, received, acked_to_peer;
+    struct list idle; /* memory of messages, for later ones: */
+    int idle_count;
     struct list kept;    /* sent but not acknowledged, then unsent ones */
-    size_t bytes;        /* and those that lend.c has lent */
+    size_t bytes;        /* and of those that lend.c has lent */
     struct list *unsent; /* first unsent one in kept, or &kept */
     bool flushing;       /* message_flush() is at work */
     uint32_t resends;    /* how often `unsent` was set back */
