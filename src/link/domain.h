@@ -46,6 +46,7 @@ struct link_domain {
     size_t lend_from;                   /* payloads of this size on are lent, where the lane can */
     bool crowded;                       /* this process shares its processor with other ranks */
     bool met;                           /* a send and a receive of this process, since link_met() */
+    unsigned gathering;                 /* link_gather() without link_ring() */
     bool closing;
     char unusable[400];    /* a transport that was not asked for, and why it is not used; "": none */
     bool trial_complained; /* a lane of that transport did not come up, */

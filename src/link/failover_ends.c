@@ -142,6 +142,17 @@ static bool put_next(struct step *step, int side, int payload)
     return true;
 }
 
+static void bulk_start(struct step *step, int side, int slot, int payload);
+
+/* What goes by the credit of this payload. */
+static void start_next(struct step *step, int side, int slot, int payload)
+{
+    for (int i = 0; i < step->shape->payloads; i++)
+        if (step->shape->payload[i].stands && step->shape->payload[i].after == payload &&
+            step->state->send[i].status == MODEL_WAITS)
+            bulk_start(step, side, slot, i);
+}
+
 void model_bulk_pump(struct step *step, int side)
 {
     struct model_side *mine = &step->state->side[side];
@@ -150,9 +161,11 @@ void model_bulk_pump(struct step *step, int side)
         struct model_send *send = &step->state->send[payload];
         while (send->next < step->shape->payload[payload].segments && send->lane_of[send->next])
             send->next++;
-        if (send->next == step->shape->payload[payload].segments)
+        if (send->next == step->shape->payload[payload].segments) {
             remove_bulk(mine, payload);
-        else if (!put_next(step, side, payload))
+            if (mutated(step, MODEL_STANDS_UNDONE))
+                start_next(step, side, send->slot, payload);
+        } else if (!put_next(step, side, payload))
             return;
     }
 }
@@ -211,6 +224,8 @@ static void bulk_done(struct step *step, int side, int slot, int meant)
     remove_bulk(&step->state->side[side], payload);
     step->state->send[payload].status = MODEL_OVER;
     model_finish_if_read(step, payload);
+    if (!mutated(step, MODEL_STANDS_UNDONE))
+        start_next(step, side, slot, payload);
     model_bulk_pump(step, side);
 }
 
@@ -272,11 +287,41 @@ static void bulk_lane_gone(struct step *step, int side, int lane)
     }
 }
 
+/* Where the credit stands, the next payload may come from here on. */
+static void park(struct step *step, int payload)
+{
+    for (int i = 0; i < step->shape->payloads; i++)
+        if (step->shape->payload[i].stands && step->shape->payload[i].after == payload)
+            step->state->recv[i] = (struct model_recv){.status = MODEL_ACTIVE, .slot = step->state->recv[payload].slot};
+}
+
+static void bulk_complete(struct step *step, int payload)
+{
+    struct model_recv *recv = &step->state->recv[payload];
+    const struct model_payload_shape *shape = &step->shape->payload[payload];
+    if (recv->bitmap + 1 < 1 << shape->segments || (shape->stands && !recv->expected))
+        return;
+    recv->status = MODEL_DONE;
+    park(step, payload);
+    message_send(step, 1 - shape->from, MODEL_SAY(MODEL_SAYS_DONE, recv->slot, payload));
+    recv->slot = recv->bitmap = recv->expected = 0;
+}
+
+void model_bulk_expect(struct step *step, int payload)
+{
+    struct model_recv *recv = &step->state->recv[payload];
+    if (recv->status == MODEL_ACTIVE) {
+        recv->expected = 1;
+        bulk_complete(step, payload);
+    } else { /* there is no credit: the one before was given up, and so is this one */
+        *recv = (struct model_recv){.status = MODEL_FAILED, .cancelled = 1};
+    }
+}
+
 /* A put arrives: in a link by its slot, and only there; by an adapter wherever the sender was told to write. */
 void model_bulk_arrived(struct step *step, uint8_t put)
 {
     int payload = put >> 4 & 7, segment = put & 15;
-    int side = 1 - step->shape->payload[payload].from;
     struct model_recv *recv = &step->state->recv[payload];
     if (recv->cancelled) { /* the link finds no receive in the slot; an adapter finds the key revoked */
         if (step->shape->remote && mutated(step, MODEL_NO_REVOKE))
@@ -293,11 +338,7 @@ void model_bulk_arrived(struct step *step, uint8_t put)
         return;
     }
     recv->bitmap |= (uint8_t)(1 << segment);
-    if (recv->bitmap + 1 < 1 << step->shape->payload[payload].segments)
-        return;
-    recv->status = MODEL_DONE;
-    message_send(step, side, MODEL_SAY(MODEL_SAYS_DONE, recv->slot, payload));
-    recv->slot = recv->bitmap = 0;
+    bulk_complete(step, payload);
 }
 
 /* ---- Lanes ---- */

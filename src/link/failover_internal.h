@@ -52,6 +52,7 @@ uint16_t model_admit(struct step *step, int side);
 void model_message_received(struct step *step, int side, uint16_t message);
 void model_bulk_arrived(struct step *step, uint8_t put);
 void model_bulk_credit(struct step *step, int payload);
+void model_bulk_expect(struct step *step, int payload);
 void model_bulk_pump(struct step *step, int side);
 void model_finish_if_read(struct step *step, int payload);
 void model_lane_is_up(struct step *step, int side, int lane);

@@ -195,6 +195,8 @@ static void act_post(struct step *step, int payload)
 {
     if (step->state->side[1 - step->shape->payload[payload].from].lost)
         step->state->recv[payload].status = MODEL_FAILED;
+    else if (step->shape->payload[payload].stands)
+        model_bulk_expect(step, payload);
     else
         model_bulk_credit(step, payload);
 }
@@ -332,6 +334,7 @@ int model_actions(const struct model_shape *shape, const struct model_state *sta
     for (int i = 0; i < shape->payloads; i++) {
         int after = shape->payload[i].after, to = 1 - shape->payload[i].from;
         bool due = state->recv[i].status == MODEL_UNBEGUN && (after < 0 || state->recv[after].status >= MODEL_DONE);
+        due |= shape->payload[i].stands && state->recv[i].status == MODEL_ACTIVE && !state->recv[i].expected;
         offer(&menu, due, MODEL_POST, to, 0, 0, i);
         offer(&menu, state->recv[i].status == MODEL_ACTIVE, MODEL_CANCEL, to, 0, 0, i);
     }

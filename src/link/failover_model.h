@@ -38,6 +38,7 @@ enum model_mutation {
     MODEL_SUSPECT_AGAIN,    /* segments of a lane are put again elsewhere when it is suspected, and it stays open */
     MODEL_SUSPECT_SILENT,   /* messages leave a suspected lane, and those that it had are not repeated */
     MODEL_RETIRE_OPEN,      /* a suspected lane is retired, and this end of it stays open */
+    MODEL_STANDS_UNDONE,    /* a payload goes by a credit that stands, and DONE of the one before has not come */
     MODEL_MUTATIONS,
 };
 
@@ -68,7 +69,8 @@ struct model_action {
 
 struct model_payload_shape {
     int from, segments;
-    int after; /* its receive begins when that of this payload is over; -1: at once */
+    int after;   /* its receive begins when that of this payload is over; -1: at once */
+    bool stands; /* it goes by the credit of that one, and may come before its receive begins */
 };
 
 struct model_shape {
@@ -123,6 +125,7 @@ struct model_send {
 
 struct model_recv {
     uint8_t status, slot, bitmap, cancelled;
+    uint8_t expected; /* of one that goes by a credit which stands: its receive has begun */
 };
 
 struct model_state {

@@ -14,7 +14,7 @@
 #define SUSPICION  (BIT(MODEL_SUSPECT) | BIT(MODEL_KILL) | BIT(MODEL_ALARM))
 #define MOST       6000000u /* states */
 
-/* 2 segments one way; 1 and then 1 more into the same slot; 1 each way. */
+/* 2 segments one way; these, and then 1 more into the same slot, asked for or by a credit that stands; 1 each way. */
 #define ONE(from)                                                                                                      \
     1,                                                                                                                 \
     {                                                                                                                  \
@@ -28,6 +28,14 @@
         {0, 2, -1},                                                                                                    \
         {                                                                                                              \
             0, 1, 0                                                                                                    \
+        }                                                                                                              \
+    }
+#define STANDS                                                                                                         \
+    2,                                                                                                                 \
+    {                                                                                                                  \
+        {0, 1, -1},                                                                                                    \
+        {                                                                                                              \
+            0, 2, 0, true                                                                                              \
         }                                                                                                              \
     }
 #define BOTH                                                                                                           \
@@ -46,6 +54,8 @@ static const struct model_shape shapes[] = {
     {"2 lanes, 2 payloads", 2, 0, TWO, REST(1, ALL_BREAKS | BIT(MODEL_CANCEL))},
     {"2 lanes, both ways", 2, 0, BOTH, REST(1, ALL_BREAKS)},
     {"2 lanes for data, 2 payloads", 1, 2, TWO, REST(1, ALL_BREAKS | BIT(MODEL_CANCEL))},
+    {"1 lane for data, a credit that stands", 1, 1, STANDS, REST(1, ALL_BREAKS | BIT(MODEL_CANCEL))},
+    {"2 lanes, a credit that stands", 2, 0, STANDS, REST(1, BIT(MODEL_KILL) | BIT(MODEL_ALARM))},
     {"1 lane for data", 1, 1, ONE(0), REST(2, ALL_BREAKS)},
     {"1 lane for data, the other way", 1, 1, ONE(1), REST(2, ALL_BREAKS)},
     {"2 lanes, suspicion, both ways", 2, 0, BOTH, REST(1, SUSPICION)},
@@ -115,6 +125,7 @@ static const struct {
     {MODEL_SUSPECT_AGAIN, {"", 1, 2, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a late write: the buffer was given back"},
     {MODEL_SUSPECT_SILENT, {"", 2, 0, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a message overtakes another"},
     {MODEL_RETIRE_OPEN, {"", 1, 2, ONE(0), REST(1, BIT(MODEL_SUSPECT))}, "a send is over while a lane reads it"},
+    {MODEL_STANDS_UNDONE, {"", 1, 1, STANDS, REST(1, BIT(MODEL_KILL))}, "a late write: the buffer was given back"},
 };
 
 static void test_mutations_are_found(void **state)

@@ -17,6 +17,7 @@
 #include "link/spare.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Bytes of the payload's segments, by the policy. */
 static uint64_t incoming_segment(struct link *link, const struct path_payload *payload, lane_set wanted,
@@ -72,7 +73,11 @@ void incoming_credit(struct link *link, struct link_recv *recv)
         return;
     }
     spare_begin(recv);
-    struct wire_message head = {.tag = recv->tag, .kind = WIRE_CREDIT, .slot = recv->slot, .call = recv->call};
+    struct wire_message head = {.tag = recv->tag,
+                                .kind = WIRE_CREDIT,
+                                .flags = recv->stands ? WIRE_STANDS : 0,
+                                .slot = recv->slot,
+                                .call = recv->call};
     message_send(link, &head, &body, recv->memory ? sizeof body : sizeof body.credit);
 }
 
@@ -80,10 +85,10 @@ void incoming_release(struct link *link, struct link_recv *recv)
 {
     if (recv->credited && link->takes.receiving[recv->slot] == recv) {
         link->takes.receiving[recv->slot] = NULL;
-        link->takes.count--;
+        link->takes.count -= !recv->parked;
     }
     spare_end(recv);
-    recv->credited = false;
+    recv->credited = recv->parked = false;
     registration_drop(link->domain, recv->memory);
     recv->memory = NULL;
     if (recv->bitmap != &recv->bitmap_few)
@@ -163,14 +168,41 @@ void incoming_unwritable(struct lane *carrier, uint32_t imm, uint64_t offset, si
         incoming_finish(lane->link, recv, refuse_target(recv));
 }
 
+/* Slot and key stay the peer's. It may use them when it hears DONE, which is said behind this. */
+static void incoming_park(struct link *link, struct link_recv *recv)
+{
+    memset(recv->bitmap, 0, (recv->segments + 63) / 64 * sizeof *recv->bitmap);
+    recv->arrived = 0;
+    recv->parked = true;
+    link->takes.count--;
+}
+
 /* All of it is where it belongs. */
 static void incoming_complete(struct link *link, struct link_recv *recv)
 {
     uint32_t slot = recv->slot;
     list_remove(&recv->node);
-    incoming_release(link, recv);
+    if (recv->stands)
+        incoming_park(link, recv);
+    else
+        incoming_release(link, recv);
     flight_done(link, slot);
     recv->done(recv, TUTTI_SUCCESS);
+}
+
+void incoming_again(struct link *link, struct link_recv *recv)
+{
+    recv->parked = false;
+    link->takes.count++;
+    if (recv->arrived == recv->segments)
+        incoming_complete(link, recv);
+}
+
+void incoming_fail_parked(struct link *link, tutti_result_t result)
+{
+    for (uint32_t slot = 0; slot < link->takes.size; slot++)
+        if (link->takes.receiving[slot] && link->takes.receiving[slot]->parked)
+            incoming_finish(link, link->takes.receiving[slot], result);
 }
 
 static void incoming_take(struct link_lane *lane, uint32_t imm, uint64_t offset, size_t length)
@@ -187,7 +219,7 @@ static void incoming_take(struct link_lane *lane, uint32_t imm, uint64_t offset,
     recv->bitmap[index / 64] |= 1ull << (index % 64);
     link_count_received(lane, length);
     spare_came(recv, lane, index, stored);
-    if (++recv->arrived < recv->segments)
+    if (++recv->arrived < recv->segments || recv->parked) /* of a parked one nobody has said what it is */
         return;
     if (spare_flush(link, recv, &seen) != TUTTI_SUCCESS)
         incoming_finish(link, recv, refuse_target(recv));

@@ -13,6 +13,9 @@ void incoming_release(struct link *link, struct link_recv *recv);
 void incoming_burn(struct link *link, struct link_recv *recv);
 /* Ends it, and with an error its slot. */
 void incoming_finish(struct link *link, struct link_recv *recv, tutti_result_t result);
+/* A parked one expects the next payload, which may be there. */
+void incoming_again(struct link *link, struct link_recv *recv);
+void incoming_fail_parked(struct link *link, tutti_result_t result);
 /* Tells the peer which segments have come. */
 void incoming_say_have(struct link *link);
 

@@ -20,8 +20,24 @@ struct link;
 struct link_domain;
 struct link_send;
 struct link_recv;
-struct link_memory;
 struct link_registration;
+
+/* Of a send whose memory is registered at both ends. */
+struct link_memory {
+    struct link_registration *source;
+    struct wire_remote remote; /* no devices: it was revoked */
+};
+
+/* A credit that stands, at the sender: the receiver takes the next payload of that length in the same slot. The caller
+ * makes it by link_grant_begin(). */
+struct link_grant {
+    struct list node;       /* in link->puts.granted, while it stands */
+    bool stands;            /* there is one */
+    struct link_send *send; /* that asks for it, or uses it; NULL: none */
+    uint16_t slot;
+    struct wire_credit credit;
+    struct wire_remote memory;
+};
 
 /* One payload on its way out. Embedded by the caller, who keeps it and the data until done() is called. */
 struct link_send {
@@ -51,11 +67,13 @@ struct link_send {
     bool credited, finished, announced;
     bool lent;                  /* the peer copies it from where it lies */
     bool spilling;              /* spill() was told, and link_spilled() has not come */
+    struct link_grant *grant;   /* that it asks for, or goes by; NULL: none */
     uint64_t unfit[2];          /* lanes that do not carry it from the device, as bits */
     struct link_recv *partner;  /* in this process: where it is being copied to, */
     size_t copied;              /* and how much is */
-    struct link_memory *memory; /* registered here and there; NULL: not */
-    uint8_t *lane_of;           /* where each segment is: outgoing.c */
+    struct link_memory *memory; /* &met; NULL: it is not registered here and there */
+    struct link_memory met;
+    uint8_t *lane_of; /* where each segment is: outgoing.c */
     uint8_t lane_of_few[8];
 };
 
@@ -92,6 +110,7 @@ struct link_recv {
     uint32_t segments, arrived;
     uint16_t slot;
     bool credited;
+    bool stands, parked;              /* its credit does, if there is one; it has all, and waits for the next payload */
     struct link_registration *memory; /* that the peer was told a key of; NULL: none */
     uint64_t *bitmap;                 /* segments that have arrived */
     uint64_t bitmap_few;
@@ -149,8 +168,24 @@ struct link *link_find(struct link_domain *domain, const uint8_t *uuid, uint64_t
  * no lane of the link reaches by itself, and that has no other to spare, is refused: TUTTI_INVALID_ARGUMENT. */
 void link_send(struct link *link, struct link_send *send);
 void link_recv(struct link *link, struct link_recv *recv);
-/* The same for a send that is over at once, with no record of it: a head with tag and call, and data in this host's
- * memory. False: nothing was done, as this one is not. */
+/* The same for one of many payloads, one behind another, to one place. link_recv_standing(): a credit stays good when
+ * done() has come: then the receive is parked, and what comes is kept in its place. link_recv_again() expects the next
+ * one, by a tag of its own. link_recv_part() ends a parked one to which nothing can be under way, link_cancel_recv()
+ * any. A parked one that the link loses is done() again, with an error. link_send_granted() goes by the grant, which no
+ * other send may use now, or asks for it. link_grant_end() forgets it. */
+void link_recv_standing(struct link *link, struct link_recv *recv);
+void link_recv_again(struct link *link, struct link_recv *recv);
+void link_recv_part(struct link *link, struct link_recv *recv);
+void link_send_granted(struct link *link, struct link_send *send, struct link_grant *grant);
+void link_grant_begin(struct link_grant *grant);
+void link_grant_end(struct link_grant *grant);
+/* Does a payload of this length always wait for a credit? */
+bool link_asks(const struct link *link, size_t length);
+/* What is sent between the two goes together: one call of the adapter for each lane. They nest. */
+void link_gather(struct link_domain *domain);
+void link_ring(struct link_domain *domain);
+/* The same as link_send() for a send that is over at once, with no record of it: a head with tag and call, and data in
+ * this host's memory. False: nothing was done, as this one is not. */
 bool link_send_now(struct link *link, struct wire_message *head, const void *data, size_t length,
                    tutti_result_t *result);
 /* Before link_recv(): a payload that rides in a message, has come, or comes in the next looks, is taken at once,

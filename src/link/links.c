@@ -192,6 +192,7 @@ static void links_init_lists(struct link *link)
     list_init(&link->out.kept);
     list_init(&link->reports.telling);
     list_init(&link->puts.queue);
+    list_init(&link->puts.granted);
     link->out.unsent = &link->out.kept;
     tags_of(&link->match.posted, struct link_recv, node, tag);
     tags_of(&link->early.arrived, struct unexpected, node, head.tag);

@@ -219,7 +219,7 @@ static bool take_early(struct link *link, struct link_recv *recv)
 static void match_begin_recv(struct link_recv *recv)
 {
     list_init(&recv->node);
-    recv->credited = false;
+    recv->credited = recv->stands = recv->parked = false;
     recv->memory = NULL;
     recv->bitmap = NULL;
     spare_clear(recv);
@@ -281,7 +281,7 @@ void link_spilled(struct link *link, struct link_send *send)
     link_send(link, send);
 }
 
-void link_send(struct link *link, struct link_send *send)
+static void match_begin_send(struct link_send *send)
 {
     list_init(&send->node);
     send->credited = send->finished = send->announced = send->lent = false;
@@ -291,8 +291,25 @@ void link_send(struct link *link, struct link_send *send)
     send->in_flight = 0;
     send->spilling = false;
     send->unfit[0] = send->unfit[1] = 0;
+    send->grant = NULL;
+}
+
+/* The send waits for a credit, or goes by one that stands. */
+static void match_use_grant(struct link_send *send, struct link_grant *grant)
+{
+    send->grant = grant;
+    if (grant)
+        grant->send = send;
+}
+
+void link_send_granted(struct link *link, struct link_send *send, struct link_grant *grant)
+{
+    match_begin_send(send);
     if (link->lost) {
         send->done(send, say_lost(link));
+    } else if (grant && grant->stands) {
+        match_use_grant(send, grant);
+        outgoing_again(link, send);
     } else if (spare_is_needed(send) && !may_wait_for_hardware(link, send)) {
         send->spilling = true;
         send->spill(send);
@@ -308,6 +325,7 @@ void link_send(struct link *link, struct link_send *send)
         send->done(send, refused ? refuse_source(send) : send_eager(link, &head, data, send->length));
     } else {
         struct unexpected *item = early_find(link, &send->tag, WIRE_CREDIT);
+        match_use_grant(send, grant);
         send->since = clock_ns();
         if (!item) {
             tags_add(&link->match.waiting, &send->tag, &send->node);
@@ -326,6 +344,16 @@ void link_send(struct link *link, struct link_send *send)
     }
 }
 
+bool link_asks(const struct link *link, size_t length)
+{
+    return link->messages && length > link->unasked;
+}
+
+void link_send(struct link *link, struct link_send *send)
+{
+    link_send_granted(link, send, NULL);
+}
+
 /* The payload may have been announced, if the peer holds it back. */
 static void meet_kept(struct link *link, struct link_recv *recv)
 {
@@ -341,9 +369,8 @@ static void meet_kept(struct link *link, struct link_recv *recv)
         meet_announced(link, recv, &call, bytes);
 }
 
-void link_recv(struct link *link, struct link_recv *recv)
+static void match_recv(struct link *link, struct link_recv *recv)
 {
-    match_begin_recv(recv);
     if (take_early(link, recv))
         return;
     if (link->lost) { /* looked at second: what the peer sent before it left still counts */
@@ -361,6 +388,30 @@ void link_recv(struct link *link, struct link_recv *recv)
         incoming_credit(link, recv);
     else
         meet_kept(link, recv);
+}
+
+void link_recv(struct link *link, struct link_recv *recv)
+{
+    match_begin_recv(recv);
+    match_recv(link, recv);
+}
+
+void link_recv_standing(struct link *link, struct link_recv *recv)
+{
+    match_begin_recv(recv);
+    recv->stands = true;
+    match_recv(link, recv);
+}
+
+void link_recv_again(struct link *link, struct link_recv *recv)
+{
+    tags_add(&link->match.posted, &recv->tag, &recv->node);
+    incoming_again(link, recv);
+}
+
+void link_recv_part(struct link *link, struct link_recv *recv)
+{
+    incoming_release(link, recv);
 }
 
 void link_cancel_send(struct link *link, struct link_send *send)
@@ -399,4 +450,5 @@ void match_fail_all(struct link *link, tutti_result_t result)
     outgoing_fail_all(link, result);
     while ((node = tags_any(&link->match.posted)))
         incoming_finish(link, list_entry(node, struct link_recv, node), result);
+    incoming_fail_parked(link, result);
 }

@@ -5,7 +5,6 @@
  */
 #include "link/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int memory_transport(const struct link *link)
@@ -37,25 +36,21 @@ struct link_registration *memory_offer(struct link *link, struct place place, si
     return registration;
 }
 
-struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote,
+struct link_memory *memory_meet(struct link *link, struct link_send *send, const struct wire_remote *remote,
                                 bool *unsure)
 {
-    struct link_memory *memory = NULL;
     struct link_registration *source = NULL;
     *unsure = memory_transport(link) >= 0;
     if (remote->devices > 0 && remote->devices <= WIRE_DEVICES && remote->address <= UINT64_MAX - send->length)
         source = link_memory_take(link, send->place, send->length, false, unsure);
-    if (source && (memory = malloc(sizeof *memory)))
-        *memory = (struct link_memory){source, *remote};
-    else
-        registration_drop(link->domain, source);
-    return memory;
+    if (!source)
+        return NULL;
+    send->met = (struct link_memory){source, *remote};
+    return &send->met;
 }
 
 void memory_part(struct link *link, struct link_memory *memory)
 {
-    if (!memory)
-        return;
-    registration_drop(link->domain, memory->source);
-    free(memory);
+    if (memory)
+        registration_drop(link->domain, memory->source);
 }

@@ -5,10 +5,6 @@
 
 #include "link/registration.h"
 
-struct link_memory {
-    struct link_registration *source;
-    struct wire_remote remote; /* no devices: it was revoked */
-};
 /* The link's transport that registers memory; -1: it has none. */
 int memory_transport(const struct link *link);
 /* The memory of a receive, for its credit; `out` says what the peer needs. NULL: the peer must do without. `unsure`:
@@ -16,7 +12,7 @@ int memory_transport(const struct link *link);
 struct link_registration *memory_offer(struct link *link, struct place place, size_t length, struct wire_remote *out,
                                        bool *unsure);
 /* The source of a send, if the credit came with memory. NULL: as above. */
-struct link_memory *memory_meet(struct link *link, const struct link_send *send, const struct wire_remote *remote,
+struct link_memory *memory_meet(struct link *link, struct link_send *send, const struct wire_remote *remote,
                                 bool *unsure);
 void memory_part(struct link *link, struct link_memory *memory);
 

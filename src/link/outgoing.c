@@ -21,9 +21,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A grant that is in use ends: nobody knows what its slot has. */
+static void outgoing_spoil(struct link_send *send)
+{
+    if (send->grant)
+        link_grant_end(send->grant);
+}
+
 void outgoing_release(struct link *link, struct link_send *send)
 {
     lend_release(link, send);
+    outgoing_spoil(send);
     if (send->credited) {
         link->puts.reading[send->id] = NULL;
         if (link->puts.sending[send->slot] == send)
@@ -77,12 +85,31 @@ static void outgoing_spill(struct link_send *send)
     send->spill(send);
 }
 
+/* The credit stands from here on, if the peer says so. */
+static void outgoing_grant(struct link *link, struct link_send *send, const struct wire_message *head,
+                           const struct early_credit *early)
+{
+    struct link_grant *grant = send->grant;
+    if (!grant || grant->stands)
+        return;
+    if (!(head->flags & WIRE_STANDS)) {
+        outgoing_spoil(send);
+        return;
+    }
+    grant->stands = true;
+    grant->slot = head->slot;
+    grant->credit = early->credit;
+    grant->memory = early->memory;
+    list_push(&link->puts.granted, &grant->node);
+}
+
 void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
                     const struct early_credit *early)
 {
     const struct wire_credit *credit = &early->credit;
     list_init(&send->node);
     if (credit->length != send->length || head->call.signature != send->call.signature) {
+        outgoing_spoil(send);
         message_announce(link, send); /* the receiver waits for it, and must find out too */
         tutti_result_t result =
             refuse_call(&send->tag, &send->call, send->length, &head->call, credit->length, send->tag.to);
@@ -107,6 +134,7 @@ void outgoing_start(struct link *link, struct link_send *send, const struct wire
         return;
     }
     bool unsure;
+    outgoing_grant(link, send, head, early);
     send->memory = memory_meet(link, send, &early->memory, &unsure);
     if (!send->memory && spare_is_needed(send)) {
         outgoing_spill(send);
@@ -263,11 +291,33 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     return true;
 }
 
+static void outgoing_gather(struct link_domain *domain, bool gathers)
+{
+    for (int i = 0; i < domain->transports; i++)
+        if (domain->ops[i]->gather)
+            domain->ops[i]->gather(domain->transport[i], gathers);
+}
+
+void link_gather(struct link_domain *domain)
+{
+    if (!domain->gathering++)
+        outgoing_gather(domain, true);
+}
+
+void link_ring(struct link_domain *domain)
+{
+    if (!--domain->gathering)
+        outgoing_gather(domain, false);
+}
+
 void outgoing_pump(struct link *link)
 {
     if (link->puts.pumping) /* put() said from inside that it has read: the loop below goes on */
         return;
+    if (list_empty(&link->puts.queue))
+        return;
     link->puts.pumping = true;
+    link_gather(link->domain);
     while (!list_empty(&link->puts.queue)) {
         struct link_send *send = list_entry(link->puts.queue.next, struct link_send, node);
         outgoing_skip(send);
@@ -277,6 +327,7 @@ void outgoing_pump(struct link *link)
             break;
     }
     link->puts.pumping = false;
+    link_ring(link->domain);
 }
 
 void outgoing_sent(struct lane *carrier, uint64_t token)
@@ -320,6 +371,9 @@ void outgoing_done(struct link *link, uint32_t slot, const void *reports, size_t
     if (!send)
         return;
     flight_all_landed(link, slot);
+    if (send->grant)
+        send->grant->send = NULL;
+    send->grant = NULL;
     link->puts.sending[slot] = NULL; /* a credit for another payload may follow while lanes still read this one */
     list_remove(&send->node);
     send->finished = true;
@@ -332,6 +386,12 @@ void outgoing_done(struct link *link, uint32_t slot, const void *reports, size_t
 void outgoing_revoked(struct link *link, uint32_t slot)
 {
     struct link_send *send = slot < link->puts.sending_size ? link->puts.sending[slot] : NULL;
+    list_each(node, &link->puts.granted)
+    {
+        struct link_grant *grant = list_entry(node, struct link_grant, node);
+        if (grant->slot == slot)
+            grant->memory.devices = 0;
+    }
     if (!send)
         early_revoke(link, slot);
     else if (send->memory)
@@ -404,8 +464,34 @@ void outgoing_put_again(struct link *link, unsigned lane_index)
     outgoing_pump(link);
 }
 
+void link_grant_begin(struct link_grant *grant)
+{
+    list_init(&grant->node);
+    grant->stands = false;
+    grant->send = NULL;
+}
+
+void link_grant_end(struct link_grant *grant)
+{
+    if (grant->send)
+        grant->send->grant = NULL;
+    list_remove(&grant->node);
+    link_grant_begin(grant);
+}
+
+void outgoing_again(struct link *link, struct link_send *send)
+{
+    const struct link_grant *grant = send->grant;
+    const struct wire_message head = {.slot = grant->slot, .call = send->call};
+    const struct early_credit early = {.credit = grant->credit, .memory = grant->memory, .since = clock_ns()};
+    send->since = early.since;
+    outgoing_start(link, send, &head, &early);
+}
+
 void outgoing_fail_all(struct link *link, tutti_result_t result)
 {
+    while (!list_empty(&link->puts.granted))
+        link_grant_end(list_entry(link->puts.granted.next, struct link_grant, node));
     while (!list_empty(&link->puts.queue))
         outgoing_finish(link, list_entry(link->puts.queue.next, struct link_send, node), result);
     for (uint32_t id = 0; id < link->puts.reading_size; id++)

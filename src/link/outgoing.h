@@ -8,6 +8,8 @@
 /* The credit has come. */
 void outgoing_start(struct link *link, struct link_send *send, const struct wire_message *head,
                     const struct early_credit *early);
+/* The send goes by its grant, which stands. */
+void outgoing_again(struct link *link, struct link_send *send);
 /* Puts what lanes have room for. */
 void outgoing_pump(struct link *link);
 /* Lanes read its source no longer. What they had taken but not begun never reaches the peer, who learns why by other

@@ -70,6 +70,7 @@ struct link_puts {
     struct list queue;          /* link_send with segments to put */
     struct link_send **sending; /* by the peer's slot, until DONE */
     struct link_send **reading; /* by our id, until no lane reads the source */
+    struct list granted;        /* link_grant */
     uint32_t sending_size, reading_size;
     bool pumping; /* outgoing_pump() is at work */
 };

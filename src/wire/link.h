@@ -11,7 +11,7 @@
 enum wire_message_kind {
     WIRE_EAGER = 1, /* body: the whole payload */
     WIRE_CREDIT,    /* receiver: put `tag`'s payload into slot; body: struct wire_credit, with struct wire_remote or
-                       without */
+                       without. Flags: WIRE_STANDS */
     WIRE_DONE,      /* receiver: everything of `slot` has arrived; body: array of struct wire_landed, often empty */
     WIRE_ANNOUNCE,  /* sender: I hold `tag` with this many bytes and see no credit; body: uint64_t length */
     WIRE_ABORT,     /* communicator `tag.comm` has failed; body: struct wire_abort */
@@ -54,6 +54,7 @@ struct wire_tag {
 };
 
 #define WIRE_TAG_P2P 0xffffffffu
+#define WIRE_STANDS  1 /* of a credit: after DONE the sender may put the next payload of that length there, unasked */
 /* `message` of a payload that goes to or from a window, with the slice of messages; `seq` is the request's number. */
 enum { WIRE_TAG_PUT = 1, WIRE_TAG_GET = 2 };
 
@@ -216,11 +217,15 @@ enum wire_window_what {
 };
 #define WIRE_NO_SIGNAL    UINT32_MAX
 #define WIRE_WINDOW_SHORT 512 /* bytes that may come with a put */
+#define WIRE_GATE_ASKED   UINT32_MAX
 struct wire_window {
     uint32_t what;   /* enum wire_window_what */
     uint32_t number; /* of the payload */
     uint32_t window; /* the same on all ranks */
     uint32_t signal;
+    uint32_t gate; /* of a put: the slot, + 1, of a standing credit by which the payload comes; WIRE_GATE_ASKED: its
+                      credit is to stand; 0: neither */
+    uint32_t ends; /* the slot, + 1, of a standing credit that the sender uses no more; 0: of none */
     uint64_t offset, length;
 };
 
