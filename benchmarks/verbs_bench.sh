@@ -62,11 +62,18 @@ iperf() {
     record iperf3 "$(in_client taskset -c 0 iperf3 -c $to -t 2 -f m | awk '/receiver/ { print $7 / 8 }')"
     wait $server
 }
+puts() { # tutti's, on loopback: half of a round trip of 8 bytes, and 64 KiB in groups of 16
+    in_client env TUTTI_TRANSPORT=verbs TUTTI_IBVERBS_LIBRARY="$bin/libibverbs.so.1" TUTTI_DEBUG=none timeout 60 \
+        "$build/cli/tutti" run --no-tag -n 2 -- sh -c 'exec taskset -c $TUTTI_RANK "$0" "$@"' \
+        "$build/benchmarks/puts-bench" 8 65536 times >$work/out 2>/dev/null
+    record put_lat "$(awk '/^8 bytes/ { print $8 }' $work/out)"
+    record put_bw "$(awk '/^65536 bytes/ { print $(NF - 1) }' $work/out)"
+}
 median() { sort -n "$work/$place.$1" 2>/dev/null | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : "-" }'; }
 spread() { sort -n "$work/$place.$1" 2>/dev/null |
     awk '{ v[NR] = $1 } END { if (NR) printf "%g to %g", v[1], v[NR] }'; }
-row() { awk -v p="$place" -v w="$1" -v m="$(median $2)" -v b="$(median $3)" -v s="$(spread $2)" \
-    'BEGIN { printf "| %s | %s | %.5g | %s | %s |\n", p, w, m, s, (b > 0 ? sprintf("%.2f", m / b) : "-") }'; }
+row() { awk -v p="$place" -v w="$1" -v m="$(median $2)" -v b="$(median $3)" -v s="$(spread $2)" -v o="${4:+ of $4}" \
+    'BEGIN { printf "| %s | %s | %.5g | %s | %s%s |\n", p, w, m, s, (b > 0 ? sprintf("%.2f", m / b) : "-"), o }'; }
 
 for round in $(seq "$rounds"); do
     for place in loopback lab; do
@@ -78,6 +85,7 @@ for round in $(seq "$rounds"); do
         [ $place = loopback ] && SOFTVERBS_HANDOVER=1 verbs handed_bw 4 ib_write_bw -s 65536 -n 40000
         verbs write_lat 5 ib_write_lat -s 8 -n 10000
         verbs send_lat 5 ib_send_lat -s 8 -n 10000
+        [ $place = loopback ] && puts
         iperf
     done
 done
@@ -93,4 +101,8 @@ for place in loopback lab; do
     row "bare UDP 8 B, half of the round trip, us" blaster_lat blaster_lat
     row "ib_write_lat 8 B, us" write_lat blaster_lat
     row "ib_send_lat 8 B, us" send_lat blaster_lat
+    [ $place = loopback ] || continue
+    row "tutti_put_signal 8 B, half of the round trip, us" put_lat blaster_lat
+    row "the same" put_lat write_lat "ib_write_lat"
+    row "tutti_put 64 KiB, groups of 16, MB/s" put_bw write_bw "ib_write_bw"
 done

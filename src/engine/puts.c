@@ -174,8 +174,11 @@ static tutti_result_t ask_put(struct team *team, struct puts *puts, int index, s
 {
     const struct window_item *item = &puts->item[index];
     struct windows *windows = engine_windows(team);
+    struct link_grant *grant = NULL;
     bool is_short = item->length <= WIRE_WINDOW_SHORT && (team_is_here(team, item->peer) || !link_is_held(link));
     what->number = windows->puts[item->peer]++;
+    if (!is_short && !windows->store)
+        grant = gates_choose(&windows->gates[item->peer], link, what);
     tutti_result_t result = ask(team, link, item, what, is_short ? item->length : 0);
     if (result != TUTTI_SUCCESS || is_short)
         return result;
@@ -184,7 +187,9 @@ static tutti_result_t ask_put(struct team *team, struct puts *puts, int index, s
                   windows_tag(team, team->rank, item->peer, what->number, WIRE_TAG_PUT), windows_call(item->length),
                   item->local, item->length);
     puts->all.pending++;
-    transfer_post(transfer, link);
+    transfer->link = link;
+    transfer->pending = true;
+    link_send_granted(link, &transfer->send, grant);
     return TUTTI_SUCCESS;
 }
 
@@ -235,12 +240,13 @@ static tutti_result_t puts_start(struct team *team, struct op *op)
 {
     if (!engine_windows(team))
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for windows");
-    for (int i = 0; i < op->puts->all.count; i++) {
-        tutti_result_t result = ask_one(team, op->puts, i);
-        if (result != TUTTI_SUCCESS)
-            return team_fail_transfer(team, op->puts->item[i].peer, result, error_last());
-    }
-    return TUTTI_SUCCESS;
+    tutti_result_t result = TUTTI_SUCCESS;
+    link_gather(team->engine->links);
+    for (int i = 0; i < op->puts->all.count && result == TUTTI_SUCCESS; i++)
+        if ((result = ask_one(team, op->puts, i)) != TUTTI_SUCCESS)
+            result = team_fail_transfer(team, op->puts->item[i].peer, result, error_last());
+    link_ring(team->engine->links);
+    return result;
 }
 
 /* ---- Waiting ---- */

@@ -17,7 +17,7 @@
 #include "engine/rounds_memory.h"
 #include "engine/shared.h"
 #include "engine/team.h"
-#include "engine/windows.h"
+#include "engine/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +151,7 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
 static void team_open_release(struct team *team)
 {
     size_t n = (size_t)team->nranks;
+    window_drop_all(team);
     windows_free(team);
     queue_close(&team->queue);
     shared_close(team);

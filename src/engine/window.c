@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/known.h"
 #include "engine/collective.h"
 #include "engine/failure.h"
 #include "engine/links.h"
@@ -22,6 +23,48 @@ struct window_told {
     uint64_t size, address, offset;
     uint32_t region, reserved;
 };
+
+tutti_result_t window_enlist(struct team *team, uint32_t number, void *buffer, size_t size, struct tutti_window **out)
+{
+    struct tutti_window *window = calloc(1, sizeof *window + (size_t)team->nranks * sizeof window->peer[0]);
+    lock_take(&team->engine->lock);
+    struct windows *windows = window ? engine_windows(team) : NULL;
+    if (windows) {
+        *window = (struct tutti_window){.team = team, .number = number, .base = buffer, .size = size};
+        window->known = size && !windows->store ? known_add(buffer, size) : 0;
+        list_push(&windows->all, &window->node);
+    }
+    lock_release(&team->engine->lock);
+    if (!windows) {
+        free(window);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a window of %d ranks", team->nranks);
+    }
+    *out = window;
+    return TUTTI_SUCCESS;
+}
+
+void window_drop(struct tutti_window *window)
+{
+    struct team *team = window->team;
+    lock_take(&team->engine->lock);
+    struct gates *gates = engine_windows(team)->gates;
+    list_remove(&window->node);
+    for (int rank = 0; rank < team->nranks; rank++)
+        gates_forget(&gates[rank], window);
+    lock_release(&team->engine->lock);
+    for (int rank = 0; rank < team->nranks; rank++)
+        if (window->peer[rank].import)
+            import_release(window->peer[rank].import);
+    known_remove(window->known);
+    free(window);
+}
+
+void window_drop_all(struct team *team)
+{
+    struct windows *windows = atomic_load(&team->windows);
+    while (windows && !list_empty(&windows->all))
+        window_drop(list_entry(windows->all.next, struct tutti_window, node));
+}
 
 static tutti_result_t all_can(struct team *team, tutti_result_t mine)
 {

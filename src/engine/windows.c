@@ -6,19 +6,19 @@
 #include "engine/windows.h"
 
 #include "base/error.h"
-#include "base/known.h"
 #include "base/poller.h"
 #include "base/random.h"
 #include "engine/failure.h"
 #include "engine/links.h"
 #include "engine/team.h"
-#include "transport/shm/import.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum request_stage { REQUEST_READY, REQUEST_STARVES, REQUEST_MOVES, REQUEST_ON_LINK };
+
+#define KEPT_REQUESTS 64 /* of a team, at most */
 
 /* A request of a rank. */
 struct window_request {
@@ -32,6 +32,7 @@ struct window_request {
     void *slot;               /* of the store; NULL: none */
     struct list starving;     /* in the store's list */
     struct window_move move;
+    bool holds; /* data */
     union {
         struct link_recv recv;
         struct link_send send;
@@ -46,16 +47,21 @@ static struct windows *windows_of(const struct team *team)
 
 /* ---- Windows ---- */
 
+static void windows_landed(struct window_request *request, tutti_result_t result);
+
 static void windows_release(struct windows *windows)
 {
     if (!windows)
         return;
+    while (!list_empty(&windows->idle))
+        free(list_entry(list_pop(&windows->idle), struct window_request, node));
     free(windows->asked);
     free(windows->raised);
     free(windows->taken);
     free(windows->heard);
     free(windows->puts);
     free(windows->gets);
+    free(windows->gates);
     free(windows);
 }
 
@@ -63,13 +69,16 @@ static bool windows_allocate(struct windows *windows, size_t n)
 {
     list_init(&windows->all);
     list_init(&windows->answers);
+    list_init(&windows->idle);
     windows->asked = malloc(n * sizeof *windows->asked);
     windows->raised = calloc(n, TUTTI_SIGNALS * sizeof *windows->raised);
     windows->taken = calloc(n, TUTTI_SIGNALS * sizeof *windows->taken);
     windows->heard = calloc(n, sizeof *windows->heard);
     windows->puts = calloc(n, sizeof *windows->puts);
     windows->gets = calloc(n, sizeof *windows->gets);
-    return windows->asked && windows->raised && windows->taken && windows->heard && windows->puts && windows->gets;
+    windows->gates = malloc(n * sizeof *windows->gates);
+    return windows->gates && windows->asked && windows->raised && windows->taken && windows->heard && windows->puts &&
+           windows->gets;
 }
 
 struct windows *engine_windows(struct team *team)
@@ -82,8 +91,10 @@ struct windows *engine_windows(struct team *team)
         windows_release(windows);
         return NULL;
     }
-    for (int rank = 0; rank < team->nranks; rank++)
+    for (int rank = 0; rank < team->nranks; rank++) {
         list_init(&windows->asked[rank]);
+        gates_begin(&windows->gates[rank], team, windows_landed);
+    }
     atomic_store_explicit(&team->windows, windows, memory_order_release);
     return windows;
 }
@@ -107,40 +118,8 @@ bool windows_are_host(const struct team *team)
 size_t windows_memory(const struct team *team)
 {
     const struct windows *windows = windows_of(team);
-    size_t a_rank = sizeof *windows->asked + (3 + 2 * TUTTI_SIGNALS) * sizeof(uint32_t);
+    size_t a_rank = sizeof *windows->asked + sizeof *windows->gates + (3 + 2 * TUTTI_SIGNALS) * sizeof(uint32_t);
     return windows ? sizeof *windows + (size_t)team->nranks * a_rank : 0;
-}
-
-tutti_result_t window_enlist(struct team *team, uint32_t number, void *buffer, size_t size, struct tutti_window **out)
-{
-    struct tutti_window *window = calloc(1, sizeof *window + (size_t)team->nranks * sizeof window->peer[0]);
-    lock_take(&team->engine->lock);
-    struct windows *windows = window ? engine_windows(team) : NULL;
-    if (windows) {
-        *window = (struct tutti_window){.team = team, .number = number, .base = buffer, .size = size};
-        window->known = size && !windows->store ? known_add(buffer, size) : 0;
-        list_push(&windows->all, &window->node);
-    }
-    lock_release(&team->engine->lock);
-    if (!windows) {
-        free(window);
-        return error_set(TUTTI_SYSTEM_ERROR, "no memory for a window of %d ranks", team->nranks);
-    }
-    *out = window;
-    return TUTTI_SUCCESS;
-}
-
-void window_drop(struct tutti_window *window)
-{
-    struct team *team = window->team;
-    lock_take(&team->engine->lock);
-    list_remove(&window->node);
-    lock_release(&team->engine->lock);
-    for (int rank = 0; rank < team->nranks; rank++)
-        if (window->peer[rank].import)
-            import_release(window->peer[rank].import);
-    known_remove(window->known);
-    free(window);
 }
 
 bool windows_have(const struct team *team, const struct tutti_window *window)
@@ -154,10 +133,7 @@ bool windows_have(const struct team *team, const struct tutti_window *window)
 
 void windows_free(struct team *team)
 {
-    struct windows *windows = windows_of(team);
-    while (windows && !list_empty(&windows->all))
-        window_drop(list_entry(windows->all.next, struct tutti_window, node));
-    windows_release(windows);
+    windows_release(windows_of(team));
 }
 
 /* ---- What was asked, in order ---- */
@@ -177,9 +153,17 @@ struct wire_call windows_call(uint64_t length)
     return (struct wire_call){wire_signature(WIRE_SIGNATURE_P2P, TUTTI_UINT8, 7, (uint32_t)mix64(length)), -1, length};
 }
 
+static struct window_request *request_memory(struct windows *windows, size_t data)
+{
+    if (data || list_empty(&windows->idle))
+        return malloc(sizeof(struct window_request) + data);
+    windows->idle_count--;
+    return list_entry(list_pop(&windows->idle), struct window_request, node);
+}
+
 static struct window_request *request_new(struct team *team, int from, const struct wire_window *what, size_t data)
 {
-    struct window_request *request = malloc(sizeof *request + data);
+    struct window_request *request = request_memory(windows_of(team), data);
     if (!request) {
         team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for what is asked of a window");
         return NULL;
@@ -191,15 +175,22 @@ static struct window_request *request_new(struct team *team, int from, const str
     request->link = NULL;
     request->stage = REQUEST_READY;
     request->slot = NULL;
+    request->holds = data;
     list_init(&request->starving);
     return request;
 }
 
 static void request_free(struct window_request *request)
 {
+    struct windows *windows = windows_of(request->team);
     list_remove(&request->node);
     list_remove(&request->starving);
-    free(request);
+    if (request->holds || windows->idle_count == KEPT_REQUESTS) {
+        free(request);
+        return;
+    }
+    windows->idle_count++;
+    list_push(&windows->idle, &request->node);
 }
 
 static void raise_signal(struct windows *windows, int from, uint32_t signal)
@@ -319,9 +310,8 @@ static void retire(struct windows *windows, int from)
 }
 
 /* What a lost rank had asked for is never done: a wait for that rank finds out. */
-static void put_landed(struct link_recv *recv, tutti_result_t result)
+static void windows_landed(struct window_request *request, tutti_result_t result)
 {
-    struct window_request *request = container_of(recv, struct window_request, recv);
     struct team *team = request->team;
     struct windows *windows = windows_of(team);
     if (result == TUTTI_REMOTE_ERROR) {
@@ -339,17 +329,27 @@ static void put_landed(struct link_recv *recv, tutti_result_t result)
         retire(windows, request->from);
 }
 
+static void put_landed(struct link_recv *recv, tutti_result_t result)
+{
+    windows_landed(container_of(recv, struct window_request, recv), result);
+}
+
+static struct link_recv payload_of(const struct window_request *request, void *to)
+{
+    const struct team *team = request->team;
+    const struct wire_window *what = &request->what;
+    return (struct link_recv){.tag = windows_tag(team, request->from, team->rank, what->number, WIRE_TAG_PUT),
+                              .call = windows_call(what->length),
+                              .place = place_host(to),
+                              .class = PATH_PROMPT,
+                              .length = what->length,
+                              .done = put_landed};
+}
+
 static void take_payload(struct window_request *request, void *to)
 {
-    struct team *team = request->team;
-    const struct wire_window *what = &request->what;
     request->stage = REQUEST_ON_LINK;
-    request->recv = (struct link_recv){.tag = windows_tag(team, request->from, team->rank, what->number, WIRE_TAG_PUT),
-                                       .call = windows_call(what->length),
-                                       .place = place_host(to),
-                                       .class = PATH_PROMPT,
-                                       .length = what->length,
-                                       .done = put_landed};
+    request->recv = payload_of(request, to);
     link_recv(request->link, &request->recv);
 }
 
@@ -361,6 +361,33 @@ static void slot_granted(struct window_request *request)
         take_payload(request, request->slot);
 }
 
+static void windows_refuse(struct team *team, int from, const struct wire_window *what, const char *why)
+{
+    static const char *const kinds[] = {"request", "put", "signal", "get"};
+    const char *kind = kinds[what->what <= WIRE_WINDOW_GET ? what->what : 0];
+    char sentence[TEAM_SENTENCE];
+    snprintf(sentence, sizeof sentence,
+             "rank %d sent rank %d a %s (kind %u, %llu bytes at offset %llu of window %u) that rank %d refuses: %s",
+             from, team->rank, kind, what->what, (unsigned long long)what->length, (unsigned long long)what->offset,
+             what->window, team->rank, why);
+    team_fail(team, TUTTI_INVALID_USAGE, from, sentence);
+}
+
+/* The payload comes by a credit that stands, or that is to stand. Then it is a gate's to withdraw. */
+static bool comes_by_gate(struct window_request *request)
+{
+    const struct wire_window *what = &request->what;
+    struct gates *gates = &windows_of(request->team)->gates[request->from];
+    struct link *link = request->link;
+    const struct link_recv recv = payload_of(request, (void *)(uintptr_t)request->at);
+    request->link = NULL;
+    if (what->gate == WIRE_GATE_ASKED && !gates_open(gates, what, link, &recv, request))
+        request->link = link;
+    else if (what->gate != WIRE_GATE_ASKED && !gates_take(gates, what, &recv.tag, request))
+        windows_refuse(request->team, request->from, what, "the credit that it names does not stand");
+    return !request->link;
+}
+
 /* A put whose payload comes by the link. */
 static void queue_payload(struct windows *windows, struct window_request *request)
 {
@@ -369,6 +396,8 @@ static void queue_payload(struct windows *windows, struct window_request *reques
     request->stage = REQUEST_ON_LINK;
     if (result != TUTTI_SUCCESS)
         request->link = NULL; /* it is lost */
+    else if (request->what.gate && !windows->store && comes_by_gate(request))
+        return;
     else if (windows->store)
         slot_want(windows->store, request);
     else
@@ -404,23 +433,12 @@ void windows_moved(struct team *team)
 
 /* ---- What is asked ---- */
 
-static void windows_refuse(struct team *team, int from, const struct wire_window *what, const char *why)
-{
-    static const char *const kinds[] = {"request", "put", "signal", "get"};
-    const char *kind = kinds[what->what <= WIRE_WINDOW_GET ? what->what : 0];
-    char sentence[TEAM_SENTENCE];
-    snprintf(sentence, sizeof sentence,
-             "rank %d sent rank %d a %s (kind %u, %llu bytes at offset %llu of window %u) that rank %d refuses: %s",
-             from, team->rank, kind, what->what, (unsigned long long)what->length, (unsigned long long)what->offset,
-             what->window, team->rank, why);
-    team_fail(team, TUTTI_INVALID_USAGE, from, sentence);
-}
-
 /* What is wrong with a request. NULL: it may be done, and *window is where. */
 static const char *check(const struct windows *windows, const struct wire_window *what, size_t bytes,
                          struct tutti_window **window)
 {
     bool moves = what->what == WIRE_WINDOW_PUT || what->what == WIRE_WINDOW_GET;
+    bool gated = what->gate || what->ends;
     *window = moves && what->length ? find_window(windows, what->window) : NULL;
     if (what->what < WIRE_WINDOW_PUT || what->what > WIRE_WINDOW_GET)
         return "the kind of request is unknown";
@@ -428,6 +446,8 @@ static const char *check(const struct windows *windows, const struct wire_window
         return "the number of the signal is too high";
     if (bytes && (what->what != WIRE_WINDOW_PUT || bytes != what->length || bytes > WIRE_WINDOW_SHORT))
         return "the data behind the request have another length";
+    if (gated && (what->what != WIRE_WINDOW_PUT || !what->length || bytes))
+        return "only a put with a payload has a gate";
     if (moves && what->length && !*window)
         return "the window does not exist, or was closed";
     if (*window && (what->offset > (*window)->size || what->length > (*window)->size - what->offset))
@@ -467,6 +487,10 @@ void windows_hear(struct team *team, int from, const struct wire_window *what, c
     }
     if (windows->stopped)
         return;
+    if (what->ends && !gates_give_back(&windows->gates[from], what->ends - 1)) {
+        windows_refuse(team, from, what, "it ends a credit that does not stand");
+        return;
+    }
     if (what->what == WIRE_WINDOW_PUT && what->length && (!bytes || windows->store)) {
         struct window_request *request = request_new(team, from, what, bytes);
         if (request)
@@ -541,8 +565,10 @@ void engine_windows_stop(struct team *team)
     windows->stopped = true;
     if (windows->store)
         stop_store(windows->store);
-    for (int rank = 0; rank < team->nranks; rank++)
+    for (int rank = 0; rank < team->nranks; rank++) {
+        gates_stop(&windows->gates[rank]);
         drop_asked(&windows->asked[rank]);
+    }
     drop_answers(&windows->answers);
 }
 

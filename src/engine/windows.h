@@ -8,6 +8,7 @@
 #define TUTTI_ENGINE_WINDOWS_H
 
 #include "base/list.h"
+#include "engine/gates.h"
 #include "tutti/tutti.h"
 #include "wire/link.h"
 
@@ -78,6 +79,9 @@ struct windows {
     uint32_t *taken;            /* and those of them that were waited for */
     uint32_t *heard;            /* by rank: all its signals */
     uint32_t *puts, *gets;      /* by rank: numbers of what this one asks */
+    struct gates *gates;        /* by rank */
+    struct list idle;           /* memory of requests, for later ones: */
+    int idle_count;
 };
 
 /* The team's, made at first use. NULL: there is no memory for them. Under the engine's lock. */
@@ -90,9 +94,6 @@ void windows_moved(struct team *team);
 /* Windows of processors' memory? */
 bool windows_are_host(const struct team *team);
 
-/* A window of this rank's, of which nothing is known of the others yet; peers may ask for it from here on. */
-tutti_result_t window_enlist(struct team *team, uint32_t number, void *buffer, size_t size, struct tutti_window **out);
-void window_drop(struct tutti_window *window);
 /* Is it one of the team's? NULL: is there any? For who issues. */
 bool windows_have(const struct team *team, const struct tutti_window *window);
 

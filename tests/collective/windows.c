@@ -363,6 +363,10 @@ static void soak(struct piece *piece)
     for (int round = 0; round < (getenv("TUTTI_TEST_QUICK") ? ROUNDS / 4 : ROUNDS); round++) {
         int shift = rand_r(&same) % ranks, to = (rank + shift) % ranks, from = (rank + ranks - shift) % ranks;
         size_t length = (size_t)rand_r(&same) % PART, part = length / ((size_t)rand_r(&same) % 9 + 1) + 1;
+        if (round % 3) { /* the same buffers again: they have gates */
+            length = PART / 2 + PART / 8 * (size_t)(round % 2);
+            part = PART / 8;
+        }
         const tutti_signal_wait_t wait = {from, round % TUTTI_SIGNALS, 1};
         fill(piece->local, rank, round, length);
         for (size_t at = 0; at < length; at += part)

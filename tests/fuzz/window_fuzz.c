@@ -9,7 +9,7 @@
 #include "engine/links.h"
 #include "engine/team.h"
 #include "engine/team_open.h"
-#include "engine/windows.h"
+#include "engine/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +163,10 @@ static void ask(struct world *w)
                                .offset = number(&w->in),
                                .length = number(&w->in)};
     size_t bytes = byte(&w->in) % 3 ? what.length : number(&w->in);
+    if (byte(&w->in) % 2) {
+        what.gate = (const uint32_t[]){WIRE_GATE_ASKED, WIRE_GATE_ASKED, 1, 2}[byte(&w->in) % 4];
+        what.ends = byte(&w->in) % 8 ? 0 : 1;
+    }
     windows_hear(w->team, 1, &what, data, bytes <= sizeof data ? bytes : 0);
 }
 
