@@ -3,7 +3,8 @@
  * gpu_left [SEED]: a rank closes its communicator, aborts it, ends or is killed, and the others go on launching graphs.
  * Launches that need that rank end with an error that names it. Launches that do not need it end with right data, also
  * when they wait for one another for longer than it takes to miss somebody. And two cases of messages: one whose
- * sender's call was refused, and one that is still to be read when its sender has left. Needs the stand-in driver.
+ * sender's call was refused, and one that is still to be read when its sender has left. And a rank that aborts when its
+ * call was refused. Needs the stand-in driver.
  */
 #include "family.h"
 #include "gpu_rank.h"
@@ -23,9 +24,22 @@
 enum ending { BY_DESTROY, BY_ABORT, BY_EXIT, BY_KILL, ENDINGS };
 static const char *const endings[ENDINGS] = {"destroy", "abort", "exit", "kill"};
 
-enum graph { SUMS, MESSAGES, PAIR, GRAPHS, REFUSED = GRAPHS, UNREAD, ALL }; /* PAIR: messages of those that stay */
-static const char *const graphs[ALL] = {"allreduce", "messages in a ring", "messages of the others",
-                                        "a message that was refused", "a message that is unread"};
+enum graph {
+    SUMS,
+    MESSAGES,
+    PAIR,
+    GRAPHS,
+    REFUSED = GRAPHS,
+    UNREAD,
+    ABORTED,
+    ALL
+}; /* PAIR: messages of those that stay */
+static const char *const graphs[ALL] = {"allreduce",
+                                        "messages in a ring",
+                                        "messages of the others",
+                                        "a message that was refused",
+                                        "a message that is unread",
+                                        "an abort by a rank whose call was refused"};
 
 static const size_t counts[] = {100, 20000, 300000};
 #define COUNTS (int)(sizeof counts / sizeof *counts)
@@ -218,6 +232,31 @@ static void unread(struct family *family, int rank, tutti_comm_t comm)
     DONE(cu->StreamDestroy(stream));
 }
 
+/* A sum is under way, for which the GPU of a rank of lower number than the victim is late, when the victim is killed.
+ * That rank's next call is refused, and it aborts. The other one hears of the victim all the same. */
+static void aborted(struct family *family, int rank, tutti_comm_t comm)
+{
+    int victim = family->victim, waits = (victim + 1) % RANKS, aborts = (victim + 2) % RANKS;
+    uint32_t *words[] = {words_of(rank, 0), words_of(rank, 1)};
+    tutti_result_t result = TUTTI_SUCCESS;
+    CUstream stream;
+    DONE(cu->StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+    if (rank == aborts)
+        DONE(cu->LaunchHostFunc(stream, family_gate, family));
+    OK(tutti_allreduce(words[0], words[1], SHORT, TUTTI_UINT32, TUTTI_SUM, comm, (tutti_stream_t)stream));
+    atomic_fetch_add(&family->report[rank].issued, 1);
+    for (int other = 0; other < RANKS; other++)
+        wait_for_call(family, other);
+    if (rank == victim)
+        kill(getpid(), SIGKILL);
+    for (; rank == aborts && result == TUTTI_SUCCESS; family_nap(1))
+        result = tutti_send(words[0], SHORT, TUTTI_UINT32, victim, comm, (tutti_stream_t)stream);
+    family_end(family, rank, comm, rank == waits ? tutti_comm_synchronize(comm) : result);
+    if (rank == waits)
+        atomic_store(&family->stop, true);
+    tutti_comm_abort(comm);
+}
+
 /* ---- Graphs ---- */
 
 static void leave(struct family *family, struct stage *stage, struct family_report *report)
@@ -258,7 +297,8 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
         .comm = comm, .rank = rank, .victim = family->victim, .count = count_of(family), .kind = graph_of(family)};
     OK(cuda_driver(&cu));
     if (graph_of(family) >= REFUSED) {
-        (graph_of(family) == REFUSED ? refused : unread)(family, rank, comm);
+        void (*const cases[])(struct family *, int, tutti_comm_t) = {refused, unread, aborted};
+        cases[graph_of(family) - REFUSED](family, rank, comm);
         return;
     }
     open_stage(&stage);
@@ -318,7 +358,7 @@ int main(int argc, char **argv)
         bool message = variant % ALL >= REFUSED;
         if (message ? variant / ALL : !all && data_hash(seed, (uint64_t)variant) % (quick ? 4 : 2))
             continue;
-        int victim = (int)(data_hash(seed, (uint64_t)variant + 1000) % RANKS);
+        int victim = variant % ALL == ABORTED ? RANKS - 1 : (int)(data_hash(seed, (uint64_t)variant + 1000) % RANKS);
         setenv("TUTTI_CTA_POLICY", variant % 3 ? "default" : "zero", 1); /* in pieces, if buffers are not mapped yet */
         struct family *family = family_start(RANKS, victim, variant, seed, work);
         failures += !judge(family);

@@ -239,7 +239,8 @@ static uint64_t look_at_leaving(struct gpu *gpu, struct depart_watch *watch)
 {
     if (!depart_is_through(gpu, watch))
         return LEAVE_LOOK_US;
-    part(gpu, (struct departure){gpu->rank, MAILBOX_ABORTED});
+    bool refused = atomic_load_explicit(&gpu->departs.refused_call, memory_order_acquire); /* which came first */
+    part(gpu, refused ? gpu->departs.refusal : (struct departure){gpu->rank, MAILBOX_ABORTED});
     return 0;
 }
 
