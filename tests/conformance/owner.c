@@ -144,11 +144,12 @@ static void on_copied(struct lane *lane, bool whole)
     take_note(end_of(lane), (struct note){.kind = NOTE_COPIED, .id = whole}, NULL);
 }
 
+/* Of a flush whose lanes went down nothing is heard. */
 static void on_flushed(void *context, uint64_t token)
 {
     struct party *party = context;
-    assert_int_equal(token, party->flushed + 1);
-    party->flushed++;
+    assert_true((int)token > party->flushed);
+    party->flushed = (int)token;
 }
 
 static void on_memory(void *context, int64_t bytes)

@@ -69,7 +69,7 @@ struct party {
     struct end *ends[MOST_ENDS];
     int count;
     int64_t memory; /* of lanes, as told */
-    int flushed;    /* times */
+    int flushed;    /* the latest token */
     bool refuses;   /* closes lanes that it should accept */
     bool declines;  /* takes no lanes now */
     void (*greets)(struct end *end, const struct note *note,
