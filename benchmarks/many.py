@@ -160,20 +160,22 @@ def life(options, ranks, each):
 
 
 def loss(options, ranks, each):
-    """One rank is killed, or left out: seconds until the rest know, and until the rest have reduced without it."""
+    """One rank is killed, or left out: seconds until the rest know, and until the rest have reduced without it. Both
+    with the processor time of a rank, ms."""
     row = {"step": "kill" if options.kill else "shrink", "ranks": ranks, "each": each}
     with Job(options, ranks, each) as job:
         for step in STEPS[:3]:
             job.take(step, f"join {job.id()}" if step == "join" else step)
         last = job.processes.pop()
+        job.before.pop()
         begun = time.monotonic()
         if options.kill:
             last.kill()
             last.wait()
-            job.take("learn", "learn")
+            row["known_cpu_ms"] = job.take("learn", "learn")["cpu_ms"]
             row["known_seconds"] = job.last - begun
             begun = time.monotonic()
-        job.take("shrink", f"shrink {ranks - 1}")
+        row["shrunk_cpu_ms"] = job.take("shrink", f"shrink {ranks - 1}")["cpu_ms"]
         row["shrunk_seconds"] = job.last - begun
         if not options.kill:
             job.processes.append(last)
@@ -293,8 +295,10 @@ def main():
         rows = [loss(options, *what) for what in whats]
         found = []
         for row in rows:
-            knew = f"all knew after {row['known_seconds']:.2f} s; " if options.kill else ""
-            print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s")
+            knew = (f"all knew after {row['known_seconds']:.2f} s ({row['known_cpu_ms']:.2f} ms of processor a rank); "
+                    if options.kill else "")
+            print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s "
+                  f"({row['shrunk_cpu_ms']:.2f} ms of processor a rank)", flush=True)
     else:
         rows = []
         print_head()
