@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The emulated verbs next to iperf3 and a bare UDP blaster: on loopback, and across the lab (4 hosts with 2 NICs, 2
 # leaves, 2 spines; no rate limit; h0 to h2 is three hops). Interleaved rounds; prints the medians and the ratios to the
-# blaster of the same run. Needs root, perftest, iperf3 and two processors. Usage: verbs_bench.sh BUILD-FOLDER [ROUNDS]
+# blaster of the same run. Needs root, perftest, iperf3 and two processors. Usage: verbs_bench.sh BUILD-FOLDER [ROUNDS
+# [loopback|lab]]
 set -u
 build=$(realpath "$1")
 rounds=${2:-5}
+places=${3:-loopback lab}
 source=$(dirname "$(realpath "$0")")
 bin=$build/emulation/verbs
 lab=$build/emulation/lab/tutti-lab
@@ -76,7 +78,7 @@ row() { awk -v p="$place" -v w="$1" -v m="$(median $2)" -v b="$(median $3)" -v s
     'BEGIN { printf "| %s | %s | %.5g | %s | %s%s |\n", p, w, m, s, (b > 0 ? sprintf("%.2f", m / b) : "-"), o }'; }
 
 for round in $(seq "$rounds"); do
-    for place in loopback lab; do
+    for place in $places; do
         to=$(address)
         blaster
         verbs write_bw 4 ib_write_bw -s 65536 -n 40000
@@ -91,7 +93,7 @@ for round in $(seq "$rounds"); do
 done
 echo "| where | what | median | all rounds | to the blaster |"
 echo "|---|---|---|---|---|"
-for place in loopback lab; do
+for place in $places; do
     row "bare UDP, MB/s" blaster_bw blaster_bw
     row "ib_write_bw 64 KiB, MB/s" write_bw blaster_bw
     row "ib_send_bw 64 KiB, MB/s" send_bw blaster_bw
