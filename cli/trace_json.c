@@ -52,6 +52,8 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
     json_object_set_new(out, "end_ns", view_time_json(box, op->end));
     json_object_set_new(out, "duration_ns", json_integer((json_int_t)view_duration(op, box->now)));
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
+    if (op->step)
+        json_object_set_new(out, "step", json_string(phrase_step(op).text));
     if (op->device)
         add_device(out, box, op);
     if (op->state == WIRE_OP_RUNNING && op->wait_since)

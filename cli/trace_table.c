@@ -39,9 +39,14 @@ static void waiting_text(const struct blackbox *box, const struct blackbox_op *o
         snprintf(out, size, "waits for rank %d, %s", op->wait_peer, phrase_time(since).text);
 }
 
-/* "2/6 s1": the second of 6 rounds, of slice 1. The number of rounds may be unknown. */
+/* "2/6 s1": the second of 6 rounds, of slice 1. The number of rounds may be unknown. "step 2/3": of a collective
+ * between hosts. */
 static void stage_text(const struct blackbox_op *op, char *out, size_t size)
 {
+    if (op->step) {
+        snprintf(out, size, "step %u/%u", op->step >> 8 & 255, op->step & 255);
+        return;
+    }
     if (op->state != WIRE_OP_RUNNING || !op->wait_since) {
         snprintf(out, size, "%s", op->rounds ? phrase_number(op->rounds).text : "-");
         return;

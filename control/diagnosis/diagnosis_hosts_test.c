@@ -164,6 +164,39 @@ static void test_blame_each_other(void **state)
     made_free(&job);
 }
 
+/*
+ * Two islands of two GPUs in an allreduce of three steps. Rank 3 does not come. Rank 2's GPU waits for it on their
+ * island, and ranks 0 and 1 wait on rails: the step, and rank 3 alone, are named.
+ */
+static void test_steps(void **state)
+{
+    struct made_job job = hosts_of(4);
+    for (int i = 0; i < 4; i++) {
+        struct blackbox_comm *island = made_comm(job.boxes[i], WORLD + 1 + (uint64_t)i / 2, "world island", i % 2, 2);
+        if (i == 2) {
+            struct blackbox_op *op = made_wait(island, 22, -1, 0);
+            op->collective = WIRE_REDUCE_SCATTER;
+            op->device = true;
+            op->wait_since = 0;
+            op->step = wire_op_step(WIRE_ALLREDUCE, 1, 1, 3);
+        } else {
+            made_call(island, 21, 20000000000, 19000000000)->device = true;
+        }
+        if (i < 2)
+            made_wait(&job.boxes[i]->comms[0], 8, i + 2, 1)->step = wire_op_step(WIRE_ALLREDUCE, (unsigned)i, 2, 3);
+    }
+    struct findings found = found_in(&job, true);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items[0].kind, FINDING_BEHIND);
+    assert_int_equal(found.items[0].culprit.world_rank, 3);
+    assert_says(&found.items[0],
+                "in step 2 of 3 (allreduce on the rail of index 1) of allreduce #8 of communicator world");
+    assert_says(&found.items[0],
+                "in step 1 of 3 of allreduce between hosts (reduce_scatter #22 on the island of index 1)");
+    findings_free(&found);
+    made_free(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_number_on_two_hosts),
@@ -172,6 +205,7 @@ int main(void)
                                        cmocka_unit_test(test_joining),
                                        cmocka_unit_test(test_millions_are_missing),
                                        cmocka_unit_test(test_left_one_after_another),
-                                       cmocka_unit_test(test_blame_each_other)};
+                                       cmocka_unit_test(test_blame_each_other),
+                                       cmocka_unit_test(test_steps)};
     return cmocka_run_group_tests_name("diagnosis of several hosts", tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static void say_for(struct finding *finding, const struct member *waiter)
 
 static void say_where(struct finding *finding, const struct member *waiter)
 {
-    say(finding, " in %s of communicator %s", phrase_call(waiter->op).text, phrase_name(waiter->comm));
+    say(finding, " in %s of communicator %s", phrase_step(waiter->op).text, phrase_name(waiter->comm));
     say_for(finding, waiter);
 }
 
@@ -292,7 +292,7 @@ static void prove_others(struct finding *finding, const struct chain *chain)
         if (!new || !list.count)
             continue;
         prove(finding, "held up by that: rank%s%s in %s of communicator %s", list.count == 1 ? "" : "s",
-              list_text(&list), phrase_call(other->op).text, phrase_name(other->comm));
+              list_text(&list), phrase_step(other->op).text, phrase_name(other->comm));
         shown[count++] = other->comm;
     }
 }
@@ -310,7 +310,7 @@ static void prove_wait(struct finding *finding, const struct member *waiter)
         list_rank(&whom, op->wait_peer);
     prove(finding, "rank%s waits for rank%s in round %u%s%s of %s, %s", list_text(&who), list_text(&whom),
           op->wait_round + 1, op->rounds ? " of " : "", op->rounds ? phrase_number(op->rounds).text : "",
-          phrase_call(op).text,
+          phrase_step(op).text,
           waiter->box->now > op->wait_since ? phrase_time(waiter->box->now - op->wait_since).text : "since now");
 }
 

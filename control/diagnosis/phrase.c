@@ -36,6 +36,26 @@ struct phrase phrase_call(const struct blackbox_op *op)
     return word;
 }
 
+/* A GPU's record is of the step on its island, any other one of the whole call. */
+struct phrase_line phrase_step(const struct blackbox_op *op)
+{
+    struct phrase_line word;
+    unsigned number = op->step >> 8 & 255, steps = op->step & 255, index = op->step >> 16 & 255;
+    const char *other = blackbox_collective_name(op->step >> 24 & 127);
+    if (!op->step)
+        snprintf(word.text, sizeof word.text, "%s", phrase_call(op).text);
+    else if (op->device)
+        snprintf(word.text, sizeof word.text, "step %u of %u of %s between hosts (%s on the island of index %u)",
+                 number, steps, other, phrase_call(op).text, index);
+    else if (index == UINT8_MAX)
+        snprintf(word.text, sizeof word.text, "step %u of %u (%s on rails) of %s", number, steps, other,
+                 phrase_call(op).text);
+    else
+        snprintf(word.text, sizeof word.text, "step %u of %u (%s on the rail of index %u) of %s", number, steps, other,
+                 index, phrase_call(op).text);
+    return word;
+}
+
 const char *phrase_state(const struct blackbox_op *op)
 {
     if (op->captured)

@@ -93,7 +93,8 @@ static bool copy_op(struct blackbox_op *out, const Tutti__Op *op)
                                 .wait_round = op->wait_round,
                                 .wait_slice = op->wait_slice,
                                 .rounds = op->rounds,
-                                .slices = op->slices};
+                                .slices = op->slices,
+                                .step = op->step};
     report_copy_text(out->algorithm, sizeof out->algorithm, op->algorithm);
     return op_makes_sense(op);
 }

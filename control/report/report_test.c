@@ -68,6 +68,7 @@ static int make_calls(void **state)
     calls[98].wait_peer = 3;
     calls[98].wait_since = 130;
     calls[98].wait_round = 2;
+    calls[98].step = wire_op_step(WIRE_ALLGATHER, 1, 2, 3);
     calls[99].state = WIRE_OP_ENQUEUED;
     return 0;
 }

@@ -76,6 +76,7 @@ static Tutti__Op *op_message(const struct blackbox_op *op)
     out->wait_slice = op->wait_slice;
     out->rounds = op->rounds;
     out->slices = op->slices;
+    out->step = op->step;
     out->algorithm = *op->algorithm ? strdup(op->algorithm) : NULL;
     return out;
 }

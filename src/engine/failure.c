@@ -169,7 +169,8 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
         return team_failure(team);
     }
     team->cause = *cause;
-    trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
+    if (!team->whole) /* a part's failure is its whole's */
+        trace_comm_failed(team->trace, (tutti_result_t)cause->result, cause->culprit, cause->text);
     if (!team->untold)
         events_tell(&(tutti_event_t){.kind = TUTTI_EVENT_FAILED,
                                      .rank = cause->culprit,

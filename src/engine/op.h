@@ -25,14 +25,16 @@ struct call {
     tutti_type_t type;
     size_t count; /* as in the API call */
     int root;
-    int16_t op;            /* tutti_op_t; -1: none */
-    bool premul;           /* a pre-multiplied sum: op is TUTTI_SUM then */
-    uint8_t size;          /* bytes of an element: call_fill() */
-    uint8_t shown;         /* 0: nothing; else it is a part of the collective of this number less 1, which the black box
-                              shows, */
-    size_t shown_count;    /* of so many elements */
-    uint64_t scalar;       /* of a pre-multiplied sum */
-    const void *scalar_at; /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
+    int16_t op;    /* tutti_op_t; -1: none */
+    bool premul;   /* a pre-multiplied sum: op is TUTTI_SUM then */
+    uint8_t size;  /* bytes of an element: call_fill() */
+    uint8_t shown; /* 0: nothing; else it is a part of the collective of this number less 1, which the black box
+                      shows, */
+    uint8_t step, steps, step_of; /* 0: it is none; else its number, from 1, among the steps of this collective, */
+    uint8_t step_at;              /* on the island or rail of this index */
+    size_t shown_count;           /* of so many elements */
+    uint64_t scalar;              /* of a pre-multiplied sum */
+    const void *scalar_at;        /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
     const void *in;
     void *out;
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */

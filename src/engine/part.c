@@ -6,6 +6,8 @@
 #include "base/random.h"
 #include "engine/team_open.h"
 
+#include <stdio.h>
+
 /* Each time anew: what was said in a part that has ended is not heard in the next one. */
 static uint64_t part_id(const struct team *whole, const struct part_config *config)
 {
@@ -51,13 +53,23 @@ tutti_result_t team_part_of_level(struct team *whole, int level, const struct pa
     return team_part(whole, whole->levels->order + first, end - first, &own, out);
 }
 
-void team_carry(struct team *whole, const struct call *call)
+void team_part_show(struct team *part, uint32_t index)
+{
+    char name[WIRE_BOX_NAME];
+    const struct trace_comm *whole = part->whole->trace;
+    if (!whole)
+        return;
+    snprintf(name, sizeof name, "%.*s island %u", WIRE_BOX_NAME - 20, whole->record->name, index);
+    part->trace = trace_comm_open(part->engine->trace, part->id, name, part->rank, part->nranks, part->local_ranks);
+}
+
+void team_carry(struct team *whole, const struct call *call, uint32_t step)
 {
     static const struct wire_name name = {.text = "two-level"};
     struct trace_op *record =
         trace_op_begin(whole->trace, team_next_seq(whole), (enum wire_collective)call->coll, (int)call->type, call->op,
                        call->root, call->count, team_vector_bytes(whole, call));
-    trace_op_name(record, &name, 0, 0);
+    trace_op_name(record, &name, 0, step);
     atomic_store_explicit(&whole->carried, record, memory_order_release);
 }
 

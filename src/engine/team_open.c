@@ -249,7 +249,7 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
         result = team_levels(team->roster, team->row, team->nranks, &team->levels);
     }
     if (result == TUTTI_SUCCESS) {
-        if (!team->whole) /* a part takes no place in the black box */
+        if (!team->whole) /* a part takes none by itself: part.h */
             team->trace =
                 trace_comm_open(engine->trace, team->id, config->name, team->rank, team->nranks, team->local_ranks);
         result = team_open_enlist(team);

@@ -468,6 +468,13 @@ static inline void trace_op_issued(struct trace_op *op, const struct wire_name *
     trace_op_mark(record, WIRE_OP_HAS_NAME, WIRE_OP_ENQUEUED);
 }
 
+/* What has a name is a step: wire_op_step(). */
+static inline void trace_op_step(struct trace_op *op, uint32_t step)
+{
+    if (op)
+        __atomic_store_n(&((struct wire_box_op *)op)->slices, step, __ATOMIC_RELAXED);
+}
+
 /* The operation's call has returned; a graph has the operation, and nothing more is seen of it. */
 static inline void trace_op_captured(struct trace_comm *comm, struct trace_op *op, const struct wire_name *way,
                                      uint32_t rounds, uint64_t peers)

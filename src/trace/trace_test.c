@@ -151,6 +151,7 @@ static void test_on_a_gpu(void **state)
     }
     for (int i = 0; i < 3; i++)
         trace_op_issued(op[i], &kernel, 2, i == 2 ? 5ull | 3ull << 32 : 0);
+    trace_op_step(op[2], wire_op_step(WIRE_REDUCE, 1000, 3, 5));
     trace_op_seen_waiting(op[0]);
     trace_op_seen_done(op[0], TUTTI_REMOTE_ERROR);
     trace_op_seen_waiting(op[1]);
@@ -166,6 +167,7 @@ static void test_on_a_gpu(void **state)
     assert_true(seen[2].state == WIRE_OP_ENQUEUED && seen[3].state == WIRE_OP_ENQUEUED && !seen[2].start);
     assert_string_equal(seen[2].algorithm, "one-shot");
     assert_true(seen[2].rounds == 2 && seen[2].sends_to == 5 && seen[2].recvs_from == 3);
+    assert_true(seen[2].step == wire_op_step(WIRE_REDUCE, 255, 3, 5) && !seen[2].slices && !seen[1].step);
     assert_string_equal(seen[3].algorithm, "");
     assert_true(seen[4].captured && !seen[4].device && !seen[4].sends_to && seen[4].state == WIRE_OP_DONE &&
                 box->comms[0].captured == 1);

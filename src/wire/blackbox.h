@@ -221,6 +221,18 @@ struct wire_box_wait {
     uint64_t since; /* ticks */
 };
 
+/*
+ * `slices` of an operation that is a step of a collective between hosts, and so has none: this bit | the collective
+ * (7) | index of the island or rail (8) | number of the step, from 1 (8) | steps (8). The collective is the step's,
+ * where the record is the whole collective's, as on rails; else that of which this is a step. 255 is 255 or more.
+ */
+#define WIRE_OP_STEP (1u << 31)
+
+static inline uint32_t wire_op_step(unsigned collective, unsigned index, unsigned number, unsigned steps)
+{
+    return WIRE_OP_STEP | collective << 24 | (index < 255 ? index : 255) << 16 | number << 8 | steps;
+}
+
 /* The first 64 bytes are all that an operation that ends at once touches. */
 struct wire_box_op {
     uint64_t stamp;

@@ -70,7 +70,8 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
         decode_wait(out, &in->wait[(stamp >> WIRE_OP_UPDATES) & 1], rate);
     if (stamp & WIRE_OP_HAS_NAME) {
         out->rounds = in->rounds;
-        out->slices = in->slices;
+        out->step = in->slices & WIRE_OP_STEP ? in->slices : 0;
+        out->slices = out->step ? 0 : in->slices;
         box_copy_text(out->algorithm, sizeof out->algorithm, in->algorithm.text, sizeof in->algorithm.text);
     }
 }

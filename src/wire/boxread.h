@@ -33,6 +33,7 @@ struct blackbox_op {
     uint64_t registering;          /* ns in which its process registered memory meanwhile; 0 while it runs */
     int wait_peer;                 /* -1: nobody */
     uint32_t wait_round, wait_slice, rounds, slices;
+    uint32_t step;      /* wire_op_step(); 0: it is none */
     char algorithm[17]; /* "": not named */
 };
 

@@ -3,8 +3,9 @@
  * faulty_gpu FAULT RANK AT: a job as faulty's, in memory of GPUs, each rank with one of its own: neighbours in pairs,
  * all. From step AT on, RANK's GPU does what FAULT says. `never`: what was issued before does not end, so that nothing
  * after that begins. `memory`: the program has no more of it. `late`: before each step the GPU is busy for 30 ms, as
- * with a kernel of the program's. Other faults are the driver's, TUTTI_EMULATED_FAULT. A rank that hears of a failure
- * says so and stays, as a program that is caught in its error handling.
+ * with a kernel of the program's. `between`: the program stays between the two calls of a step. Other faults are the
+ * driver's, TUTTI_EMULATED_FAULT. A rank that hears of a failure says so and stays, as a program that is caught in its
+ * error handling.
  */
 #include "../collective/gpu.h"
 
@@ -73,6 +74,8 @@ static tutti_result_t step(struct job *job, int number)
         job->cu->LaunchHostFunc(job->stream, be_busy, NULL);
     if (!result)
         result = all(job, 200, job->pair);
+    while (is(job, "between", number))
+        pause();
     if (!result)
         result = all(job, COUNT, job->world);
     return result ? result : tutti_comm_synchronize(job->world);

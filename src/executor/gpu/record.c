@@ -36,6 +36,7 @@ struct record {
     uint32_t first;        /* ticket of its first launch */
     enum way way;
     uint32_t rounds; /* of its schedule; 0 of sends and receives */
+    uint32_t step;   /* wire_op_step(); 0: it is none */
     uint64_t peers;  /* ranks sent to (bits 0..31) and received from (32..63); 0: as the call has said */
 
     /* issued and not seen to be over, oldest first: at most as many as the box holds. Filled by calls, emptied under
@@ -199,6 +200,7 @@ static void make_room(const struct gpu *gpu)
 static bool records(const struct gpu *gpu)
 {
     gpu->record->call = NULL;
+    gpu->record->step = 0;
     gpu->record->first = gpu->base.tickets.handed_out + 1;
     if (atomic_load_explicit(&gpu->base.team->failed, memory_order_relaxed))
         return false;
@@ -213,6 +215,8 @@ static void record_called(const struct gpu *gpu, const struct call *call, uint32
     if (!records(gpu))
         return;
     gpu->record->way = WAY_EXCHANGE;
+    if (call->step)
+        gpu->record->step = wire_op_step(call->step_of, call->step_at, call->step, call->steps);
     gpu->record->call = trace_op_call(gpu->record->trace, number, (enum wire_collective)call->coll, (int)call->type,
                                       call->premul ? TUTTI_OP_COUNT : call->op, rooted ? call->root : -1, call->count,
                                       team_vector_bytes(gpu->base.team, call), 0);
@@ -296,6 +300,7 @@ static void record_returned(const struct gpu *gpu, tutti_result_t result)
         trace_op_captured(record->trace, record->call, name, record->rounds, record->peers);
     } else if (record->call) {
         trace_op_issued(record->call, name, record->rounds, record->peers);
+        trace_op_step(record->call, record->step);
         push(record, atomic_load_explicit(&gpu->base.tickets.ticket, memory_order_relaxed));
     }
     record->call = NULL;

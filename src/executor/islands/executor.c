@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "device/cuda/device.h"
 #include "device/cuda/kernels/kernels.h"
+#include "engine/part.h"
 #include "engine/team_open.h"
 #include "executor/gpu/executor.h"
 #include "executor/gpu/mailbox.h"
@@ -385,6 +386,7 @@ static tutti_result_t open_all(struct islands *islands, const struct executor_co
 {
     const struct executor_members near = {.team = islands->near};
     tutti_result_t result = staged_open_net(islands->team, config, &islands->net);
+    team_part_show(islands->near, (uint32_t)islands->here);
     if (result == TUTTI_SUCCESS)
         result = executor_gpu.open(&near, config, shared, &islands->island);
     if (result == TUTTI_SUCCESS)

@@ -15,6 +15,8 @@ struct walk {
     const struct call *call;
     islands_step_fn *each;
     void *context;
+    int steps;   /* all; 0: not counted so far */
+    int *number; /* of the latest one */
 };
 
 /* ---- Steps ---- */
@@ -36,6 +38,31 @@ static size_t longest_of(const struct walk *walk, enum coll coll, size_t count)
     return coll == COLL_ALLREDUCE && walk->islands->alike && count < all ? all / parts + all % parts : count;
 }
 
+static uint8_t at_most_255(int number)
+{
+    return (uint8_t)(number < UINT8_MAX ? number : UINT8_MAX);
+}
+
+/* Steps are counted alike on all ranks. */
+static tutti_result_t next_step(const struct walk *walk, enum islands_part part, struct call *call, size_t longest)
+{
+    if (part != ISLANDS_COPY) {
+        int at = part == ISLANDS_ISLAND ? walk->islands->here : walk->islands->rail;
+        call->step = at_most_255(++*walk->number);
+        call->steps = at_most_255(walk->steps);
+        call->step_of = (uint8_t)walk->call->coll;
+        call->step_at = at_most_255(at < 0 ? UINT8_MAX : at);
+    }
+    return walk->each(walk->context, part, call, longest);
+}
+
+/* Steps of `count` elements, which only other islands have. */
+static tutti_result_t skip_steps(const struct walk *walk, int steps, size_t count)
+{
+    *walk->number += count ? steps : 0;
+    return TUTTI_SUCCESS;
+}
+
 /* A rank on no rail, or on one that has nothing to do, has no elements in a step of rails. */
 static tutti_result_t step(const struct walk *walk, enum islands_part part, enum coll coll, size_t count,
                            size_t longest, struct buffers of, int root)
@@ -54,7 +81,7 @@ static tutti_result_t step(const struct walk *walk, enum islands_part part, enum
         call.scalar_at = NULL;
     }
     call_fill(&call);
-    return walk->each(walk->context, part, &call, longest);
+    return next_step(walk, part, &call, longest);
 }
 
 static tutti_result_t on_island(const struct walk *walk, enum coll coll, size_t count, const void *in, void *out,
@@ -145,9 +172,9 @@ static tutti_result_t reduce_part(const struct walk *walk, size_t from, size_t e
     tutti_result_t result = on_island(walk, COLL_REDUCE_SCATTER, each, at(call->in, from, call), held, 0);
     if (result == TUTTI_SUCCESS)
         result = on_rail(walk, COLL_REDUCE, each, held, held, root_island(walk));
-    return result == TUTTI_SUCCESS && roots_own(walk)
-               ? on_island(walk, COLL_GATHER, each, held, at(call->out, from, call), root_index(walk))
-               : result;
+    if (result != TUTTI_SUCCESS || !roots_own(walk))
+        return result == TUTTI_SUCCESS ? skip_steps(walk, 1, each) : result;
+    return on_island(walk, COLL_GATHER, each, held, at(call->out, from, call), root_index(walk));
 }
 
 static tutti_result_t reduce(const struct walk *walk)
@@ -168,9 +195,9 @@ static tutti_result_t broadcast_whole(const struct walk *walk, size_t from)
     const struct call *call = walk->call;
     size_t count = call->count - from;
     void *out = at(call->out, from, call);
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (roots_own(walk))
-        result = on_island(walk, COLL_BROADCAST, count, at(call->in, from, call), out, root_index(walk));
+    tutti_result_t result =
+        roots_own(walk) ? on_island(walk, COLL_BROADCAST, count, at(call->in, from, call), out, root_index(walk))
+                        : skip_steps(walk, 1, count);
     return result == TUTTI_SUCCESS ? on_rail(walk, COLL_BROADCAST, count, out, out, root_island(walk)) : result;
 }
 
@@ -179,9 +206,8 @@ static tutti_result_t broadcast(const struct walk *walk)
     const struct call *call = walk->call;
     size_t parts = (size_t)walk->islands->size, each = call->count / parts;
     void *own = at(call->out, (size_t)walk->islands->index * each, call);
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (roots_own(walk))
-        result = on_island(walk, COLL_SCATTER, each, call->in, own, root_index(walk));
+    tutti_result_t result = roots_own(walk) ? on_island(walk, COLL_SCATTER, each, call->in, own, root_index(walk))
+                                            : skip_steps(walk, 1, each);
     if (result == TUTTI_SUCCESS)
         result = on_rail(walk, COLL_BROADCAST, each, own, own, root_island(walk));
     if (result == TUTTI_SUCCESS)
@@ -262,8 +288,9 @@ static tutti_result_t reduce_piece(const struct walk *walk, const struct stretch
     tutti_result_t result = reduce_to_heads(walk, piece, held, piece->from);
     if (result == TUTTI_SUCCESS)
         result = on_heads_rail(walk, COLL_REDUCE, piece, held, piece->from, root_island(walk));
-    if (result == TUTTI_SUCCESS && roots_own(walk))
-        result = broadcast_from_heads(walk, piece, held, piece->from);
+    if (result == TUTTI_SUCCESS)
+        result = roots_own(walk) ? broadcast_from_heads(walk, piece, held, piece->from)
+                                 : skip_steps(walk, piece->parts, piece->each);
     return result == TUTTI_SUCCESS && walk->islands->team->rank == call->root
                ? copied(walk, piece->each * (size_t)piece->parts, held, at(call->out, piece->from, call))
                : result;
@@ -273,13 +300,15 @@ static tutti_result_t broadcast_piece(const struct walk *walk, const struct stre
 {
     const struct call *call = walk->call;
     void *out = call->out;
-    tutti_result_t result = TUTTI_SUCCESS;
-    if (roots_own(walk))
-        result = on_island(walk, COLL_BROADCAST, piece->each * (size_t)piece->parts, at(call->in, piece->from, call),
-                           at(out, piece->from, call), root_index(walk));
+    size_t count = piece->each * (size_t)piece->parts;
+    tutti_result_t result = roots_own(walk) ? on_island(walk, COLL_BROADCAST, count, at(call->in, piece->from, call),
+                                                        at(out, piece->from, call), root_index(walk))
+                                            : skip_steps(walk, 1, count);
     if (result == TUTTI_SUCCESS)
         result = on_heads_rail(walk, COLL_BROADCAST, piece, out, 0, root_island(walk));
-    return result == TUTTI_SUCCESS && !roots_own(walk) ? broadcast_from_heads(walk, piece, out, 0) : result;
+    if (result != TUTTI_SUCCESS || roots_own(walk))
+        return result == TUTTI_SUCCESS ? skip_steps(walk, piece->parts, piece->each) : result;
+    return broadcast_from_heads(walk, piece, out, 0);
 }
 
 /* What does not divide by the rails goes behind the others, by the first rail, as does all of a vector of few bytes. */
@@ -343,7 +372,7 @@ static tutti_result_t exchange_rail(const struct walk *walk)
     call.recv_offsets = offsets;
     tutti_result_t result = own == call.in ? TUTTI_SUCCESS : copied(walk, call.count, call.in, own);
     if (result == TUTTI_SUCCESS)
-        result = walk->each(walk->context, ISLANDS_RAIL, &call, call.count);
+        result = next_step(walk, ISLANDS_RAIL, &call, call.count);
     free(counts);
     return result;
 }
@@ -433,23 +462,37 @@ bool islands_composes(const struct islands *islands, const struct call *call)
     }
 }
 
+static tutti_result_t take_steps(const struct walk *walk)
+{
+    const struct islands *islands = walk->islands;
+    const struct call *call = walk->call;
+    bool small = call->bytes < islands->cut_from || call->count < (size_t)islands->size;
+    if (!islands->alike)
+        return unlike_steps(walk);
+    switch (call->coll) {
+    case COLL_ALLREDUCE:
+        return small ? allreduce_small(walk) : allreduce(walk);
+    case COLL_REDUCE:
+        return small ? reduce_whole(walk, 0, call->count) : reduce(walk);
+    case COLL_BROADCAST:
+        return small ? broadcast_whole(walk, 0) : broadcast(walk);
+    case COLL_ALLGATHER:
+        return allgather(walk);
+    default:
+        return reduce_scatter(walk);
+    }
+}
+
+static tutti_result_t only_count(void *context, enum islands_part part, const struct call *call, size_t longest)
+{
+    (void)context, (void)part, (void)call, (void)longest;
+    return TUTTI_SUCCESS;
+}
+
 tutti_result_t islands_steps(const struct islands *islands, const struct call *call, islands_step_fn *each,
                              void *context)
 {
-    const struct walk walk = {islands, call, each, context};
-    bool small = call->bytes < islands->cut_from || call->count < (size_t)islands->size;
-    if (!islands->alike)
-        return unlike_steps(&walk);
-    switch (call->coll) {
-    case COLL_ALLREDUCE:
-        return small ? allreduce_small(&walk) : allreduce(&walk);
-    case COLL_REDUCE:
-        return small ? reduce_whole(&walk, 0, call->count) : reduce(&walk);
-    case COLL_BROADCAST:
-        return small ? broadcast_whole(&walk, 0) : broadcast(&walk);
-    case COLL_ALLGATHER:
-        return allgather(&walk);
-    default:
-        return reduce_scatter(&walk);
-    }
+    int all = 0, number = 0;
+    tutti_result_t result = take_steps(&(struct walk){islands, call, only_count, NULL, 0, &all});
+    return result == TUTTI_SUCCESS ? take_steps(&(struct walk){islands, call, each, context, all, &number}) : result;
 }

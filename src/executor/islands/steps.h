@@ -7,8 +7,8 @@
 
 enum islands_part { ISLANDS_ISLAND, ISLANDS_RAIL, ISLANDS_COPY };
 
-/* Receives the steps in their order. A copy is of call->bytes, from in to out. longest: of a rail, as staged_on_rail()
- * has it. */
+/* Receives the steps in their order, numbered but for copies. A copy is of call->bytes, from in to out. longest: of a
+ * rail, as staged_on_rail() has it. */
 typedef tutti_result_t islands_step_fn(void *context, enum islands_part part, const struct call *call, size_t longest);
 
 /* The number, on its island, of the rank that is on this rail. */

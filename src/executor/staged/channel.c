@@ -124,7 +124,9 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
  * take the same channels for it. */
 static tutti_result_t run_on_rail(struct channel *channel, const struct job *job)
 {
-    team_carry(channel->team, &job->step_of);
+    const struct call *call = &job->call;
+    team_carry(channel->team, &job->step_of,
+               call->step ? wire_op_step(call->coll, call->step_at, call->step, call->steps) : 0);
     tutti_result_t result = job->items ? pieces_run(channel, job) : slice_run(channel, job);
     team_carried(channel->team, result);
     return result;
