@@ -260,14 +260,15 @@ static tutti_result_t on_heads_rail(const struct walk *walk, enum coll coll, con
     return step(walk, ISLANDS_RAIL, coll, mine ? piece->each : 0, piece->each, (struct buffers){part, part}, root);
 }
 
-static tutti_result_t broadcast_from_heads(const struct walk *walk, const struct stretch *piece, void *base,
-                                           size_t skip)
+/* Each part from the rank on its rail, where it lies in `base`, to `to`, which has the vector's element `skip_to`
+ * first. */
+static tutti_result_t broadcast_from_heads(const struct walk *walk, const struct stretch *piece, const void *base,
+                                           size_t skip, void *to, size_t skip_to)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int c = 0; c < piece->parts && result == TUTTI_SUCCESS; c++) {
-        void *part = at(base, part_from(piece, c) - skip, walk->call);
-        result = on_island(walk, COLL_BROADCAST, piece->each, part, part, head_here(walk, c));
-    }
+    for (int c = 0; c < piece->parts && result == TUTTI_SUCCESS; c++)
+        result = on_island(walk, COLL_BROADCAST, piece->each, at(base, part_from(piece, c) - skip, walk->call),
+                           at(to, part_from(piece, c) - skip_to, walk->call), head_here(walk, c));
     return result;
 }
 
@@ -277,23 +278,22 @@ static tutti_result_t allreduce_piece(const struct walk *walk, const struct stre
     tutti_result_t result = reduce_to_heads(walk, piece, out, 0);
     if (result == TUTTI_SUCCESS)
         result = on_heads_rail(walk, COLL_ALLREDUCE, piece, out, 0, 0);
-    return result == TUTTI_SUCCESS ? broadcast_from_heads(walk, piece, out, 0) : result;
+    return result == TUTTI_SUCCESS ? broadcast_from_heads(walk, piece, out, 0, out, 0) : result;
 }
 
-/* Between two steps all lies in scratch memory, as only the root has an output. */
+/* Between two steps all lies in scratch memory, as only the root has an output. The last step stores there, and no copy
+ * behind it: to wait for a call is to wait for its steps. */
 static tutti_result_t reduce_piece(const struct walk *walk, const struct stretch *piece)
 {
-    const struct call *call = walk->call;
     void *held = walk->islands->scratch;
+    bool root = walk->islands->team->rank == walk->call->root;
     tutti_result_t result = reduce_to_heads(walk, piece, held, piece->from);
     if (result == TUTTI_SUCCESS)
         result = on_heads_rail(walk, COLL_REDUCE, piece, held, piece->from, root_island(walk));
-    if (result == TUTTI_SUCCESS)
-        result = roots_own(walk) ? broadcast_from_heads(walk, piece, held, piece->from)
-                                 : skip_steps(walk, piece->parts, piece->each);
-    return result == TUTTI_SUCCESS && walk->islands->team->rank == call->root
-               ? copied(walk, piece->each * (size_t)piece->parts, held, at(call->out, piece->from, call))
-               : result;
+    if (result != TUTTI_SUCCESS || !roots_own(walk))
+        return result == TUTTI_SUCCESS ? skip_steps(walk, piece->parts, piece->each) : result;
+    return root ? broadcast_from_heads(walk, piece, held, piece->from, walk->call->out, 0)
+                : broadcast_from_heads(walk, piece, held, piece->from, held, piece->from);
 }
 
 static tutti_result_t broadcast_piece(const struct walk *walk, const struct stretch *piece)
@@ -308,7 +308,7 @@ static tutti_result_t broadcast_piece(const struct walk *walk, const struct stre
         result = on_heads_rail(walk, COLL_BROADCAST, piece, out, 0, root_island(walk));
     if (result != TUTTI_SUCCESS || roots_own(walk))
         return result == TUTTI_SUCCESS ? skip_steps(walk, piece->parts, piece->each) : result;
-    return broadcast_from_heads(walk, piece, out, 0);
+    return broadcast_from_heads(walk, piece, out, 0, out, 0);
 }
 
 /* What does not divide by the rails goes behind the others, by the first rail, as does all of a vector of few bytes. */
