@@ -131,7 +131,7 @@ static inline bool wire_epoch_later(uint32_t epoch, uint32_t than)
 }
 
 #define WIRE_HELLO_MAGIC   0x48545455u /* "UTTH" */
-#define WIRE_HELLO_VERSION 13
+#define WIRE_HELLO_VERSION 14
 _Static_assert(sizeof(struct wire_hello) == 408, "wire_hello is part of the protocol");
 
 #endif
