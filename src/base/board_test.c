@@ -50,6 +50,7 @@ static pid_t begin(uint64_t bytes)
             _exit(1);
         atomic_fetch_add(&use->outstanding, bytes);
         atomic_fetch_add(&use->borrowed, bytes / 2);
+        atomic_fetch_add(&use->waiting, bytes / 4);
         atomic_store(&use->out, bytes);
         if (write(ready[1], "y", 1) != 1)
             _exit(1);
@@ -77,7 +78,7 @@ static void assert_sum(struct board *board, int processes, uint64_t bytes, uint6
     struct board_sum sum = board_look(board, NIC, now += 10 * NS_PER_MS);
     assert_int_equal(sum.processes, processes);
     assert_int_equal(sum.outstanding, bytes);
-    assert_int_equal(sum.borrowed, bytes / 2);
+    assert_int_equal(sum.waiting, bytes / 4);
     assert_int_equal(sum.out, out);
     assert_int_equal(board_look(board, NIC + 1, now).processes, 0);
 }

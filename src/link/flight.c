@@ -71,7 +71,7 @@ bool flight_begin(struct link_lane *lane, const struct link_send *send, const st
     lane->link->load.segments++;
     lane->view.segments++;
     lane->view.outstanding += put->length;
-    nics_begin(lane->view.nic, put->length, borrows);
+    nics_begin(lane, put->length, borrows);
     if (borrows) {
         trace_lane_borrow(lane->trace, lane->view.nic->owner, put->length);
         trace_count(lane->link->domain->trace, WIRE_COUNTER_BORROWED_BYTES, put->length);
@@ -92,7 +92,7 @@ static void flight_end(struct link_lane *lane, uint64_t position, enum wire_segm
     lane->link->load.segments--;
     lane->view.segments--;
     lane->view.outstanding -= flight->length;
-    nics_end(lane->view.nic, flight->length, flight->borrows);
+    nics_end(lane, flight->length, flight->borrows);
     while (lane->flight.first < lane->flight.next && flight_at(lane, lane->flight.first)->over)
         lane->flight.first++;
 }
@@ -104,6 +104,8 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
     if (flight->over)
         return;
     when = when < flight->posted ? flight->posted : when;
+    if (flight->borrows)
+        nics_borrowed(lane, when - flight->posted);
     flight_end(lane, position, WIRE_SEGMENT_LANDED, when);
     if (when > lane->link->load.landed)
         lane->link->load.landed = when;

@@ -61,6 +61,14 @@ struct lane_life {
     bool settling;              /* it has not yet */
 };
 
+/* nics.c's: segments by it while another process owns its interface. */
+struct lane_borrowed {
+    uint64_t bytes;   /* under way, */
+    uint64_t waiting; /* and of these what the board says to wait here */
+    uint64_t least;   /* ns that one took; 0: none has landed */
+    double gone;      /* part of the bytes under way that has left, as the latest ones show */
+};
+
 /* move.c's: how it is opened anew because its packets are to have another source port. */
 struct lane_move {
     bool wanted;     /* the transport cannot change the port while the lane lives */
@@ -90,6 +98,7 @@ struct link_lane {
     struct lane_pace pace;
     struct lane_life life;
     struct lane_move move;
+    struct lane_borrowed borrowed;
 };
 
 /* Time from `then` to `now`; 0 if `then` is later, for `now` may have been read before. */

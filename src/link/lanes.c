@@ -128,6 +128,7 @@ static void lane_begin_use(struct link_lane *lane)
     struct link *link = lane->link;
     lane->confirms = lane->carrier->ops->caps & TRANSPORT_CONFIRMS;
     lane->view.nic = nics_find(link->domain, lane->carrier);
+    lane->borrowed = (struct lane_borrowed){0};
     lane->view.nic->lanes++;
     lane->view.trip = lane->carrier->trip;
     if (!lane->trace) {

@@ -7,11 +7,13 @@
 
 #include <string.h>
 
-#define BATCH 8                 /* choices that one look at the board is for, or segments that came, */
-#define STALE (100 * NS_PER_US) /* unless it was longer ago */
-#define QUIET 32                /* times what borrowers may cost an owner, for which they wait after its work */
-#define LEAST (100 * NS_PER_US)
-#define MOST  NS_PER_S
+#define BATCH  8                 /* choices that one look at the board is for, or segments that came, */
+#define STALE  (100 * NS_PER_US) /* unless it was longer ago */
+#define QUIET  32                /* times what borrowers may cost an owner, for which they wait after its work */
+#define LEAST  (100 * NS_PER_US)
+#define MOST   NS_PER_S
+#define SMOOTH 8           /* segments that show what part of what is under way has left, */
+#define FAR    (63.0 / 64) /* which is this at most */
 
 uint64_t nics_name(const struct transport_nic *about)
 {
@@ -113,23 +115,23 @@ void nics_look(struct link_domain *domain, uint64_t now)
         nic->owner = sum.owner;
         nic->busy = sum.owned || sum.out > now;
         nic->awaited = sum.in > now || (nic->use && use_of(&nic->use->in) > now);
-        nic->lent = sum.borrowed;
+        nic->lent = sum.waiting;
     }
 }
 
 /* ---- What its owner wants ---- */
 
-/* For many times as long as what borrowers may have under way takes. */
-static uint64_t nics_quiet(uint64_t took)
+/* For many times as long as what borrowers may have waiting takes, and ns for which more of theirs comes. */
+static uint64_t nics_quiet(uint64_t took, uint64_t comes)
 {
-    uint64_t quiet = QUIET * (uint64_t)param_int(PARAM_BORROW) * took;
+    uint64_t quiet = QUIET * ((uint64_t)param_int(PARAM_BORROW) * took + comes);
     return quiet < LEAST ? LEAST : quiet < MOST ? quiet : MOST;
 }
 
 void nics_serves(struct path_nic *nic, uint64_t now)
 {
     if (nic->use && nic->own)
-        atomic_store_explicit(&nic->use->out, now + nics_quiet(nic->took), memory_order_relaxed);
+        atomic_store_explicit(&nic->use->out, now + nics_quiet(nic->took, 0), memory_order_relaxed);
 }
 
 void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
@@ -138,6 +140,55 @@ void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
     nic->took = since(begun, when);
     nic->served = when;
     nics_serves(nic, when);
+}
+
+/* ---- What is under way ---- */
+
+/* What is on its way, or has come and is not known to have, stands before nothing of the owner's. */
+static void nics_tell_waiting(struct link_lane *lane)
+{
+    struct lane_borrowed *borrowed = &lane->borrowed;
+    uint64_t waiting = (uint64_t)((double)borrowed->bytes * (1 - borrowed->gone)), before = borrowed->waiting;
+    borrowed->waiting = waiting;
+    atomic_fetch_add_explicit(&lane->view.nic->use->waiting, waiting - before, memory_order_relaxed);
+}
+
+/* more: modulo 2^64. */
+static void nics_count(struct link_lane *lane, uint64_t more, bool borrows)
+{
+    struct path_nic *nic = lane->view.nic;
+    nic->outstanding += more;
+    lane->borrowed.bytes += borrows ? more : 0;
+    if (!nic->use)
+        return;
+    atomic_fetch_add_explicit(&nic->use->outstanding, more, memory_order_relaxed);
+    if (!borrows)
+        return;
+    atomic_fetch_add_explicit(&nic->use->borrowed, more, memory_order_relaxed);
+    nics_tell_waiting(lane);
+}
+
+void nics_begin(struct link_lane *lane, uint64_t bytes, bool borrows)
+{
+    nics_count(lane, bytes, borrows);
+}
+
+void nics_end(struct link_lane *lane, uint64_t bytes, bool borrows)
+{
+    nics_count(lane, 0 - bytes, borrows);
+}
+
+/* Of the time that it took it was on its way for the round trip. One that was measured behind a queue is too long, but
+ * then the quickest segment was quicker. */
+void nics_borrowed(struct link_lane *lane, uint64_t took)
+{
+    struct lane_borrowed *borrowed = &lane->borrowed;
+    if (took && (!borrowed->least || took < borrowed->least))
+        borrowed->least = took;
+    uint64_t way = lane->view.trip < borrowed->least ? lane->view.trip : borrowed->least;
+    double gone = took ? (double)way / (double)took : 0;
+    borrowed->gone += (gone - borrowed->gone) / SMOOTH;
+    borrowed->gone = borrowed->gone < FAR ? borrowed->gone : FAR;
 }
 
 /* ---- What messages tell ---- */
@@ -181,7 +232,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
             nic->takes = since(nic->came, now);
         nic->came = now;
         nic->came_in = slot;
-        atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes), memory_order_relaxed);
+        atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes, lane->view.trip), memory_order_relaxed);
     }
     if (++link->nics.came % BATCH)
         return false;

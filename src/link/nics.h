@@ -33,23 +33,10 @@ static inline bool nics_is_idle(const struct link_lane *lane)
 /* What a policy is told of a payload. */
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left);
 
-/* `bytes` bytes are under way by the interface, or are no more. borrowed: another process owns it. */
-static inline void nics_begin(struct path_nic *nic, uint64_t bytes, bool borrowed)
-{
-    nic->outstanding += bytes;
-    if (nic->use)
-        atomic_fetch_add_explicit(&nic->use->outstanding, bytes, memory_order_relaxed);
-    if (nic->use && borrowed)
-        atomic_fetch_add_explicit(&nic->use->borrowed, bytes, memory_order_relaxed);
-}
-
-static inline void nics_end(struct path_nic *nic, uint64_t bytes, bool borrowed)
-{
-    nic->outstanding -= bytes;
-    if (nic->use)
-        atomic_fetch_sub_explicit(&nic->use->outstanding, bytes, memory_order_relaxed);
-    if (nic->use && borrowed)
-        atomic_fetch_sub_explicit(&nic->use->borrowed, bytes, memory_order_relaxed);
-}
+/* `bytes` bytes are under way on the lane, or are no more. borrows: another process owns the interface. */
+void nics_begin(struct link_lane *lane, uint64_t bytes, bool borrows);
+void nics_end(struct link_lane *lane, uint64_t bytes, bool borrows);
+/* A segment that borrowed the interface took this time, ns, and is still under way by the words above. */
+void nics_borrowed(struct link_lane *lane, uint64_t took);
 
 #endif

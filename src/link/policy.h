@@ -65,7 +65,7 @@ struct path_nic {
     uint32_t owner;
     bool busy;             /* it has something of its owners under way, or had of late */
     bool awaited;          /* a peer's owner is sending to one of them by it, or was of late */
-    uint64_t lent;         /* bytes outstanding that borrow it */
+    uint64_t lent;         /* bytes that borrow it, and wait here */
     struct board_use *use; /* where other processes read it; NULL: nowhere */
 };
 

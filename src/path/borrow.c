@@ -2,8 +2,9 @@
 /*
  * Every interface for any payload, and never at its owner's cost (FuseLink section 4.3). Where nothing is borrowed
  * (TUTTI_BORROW=0), host memory goes by all of them, and a GPU's by the nearest ones. Else a payload goes by its own
- * interface, and by another one while that one is idle at both ends, with little under way. An interface that nobody
- * owns needs to be idle at the other end alone. Of the lanes that are left, the policy chooses as of any.
+ * interface, and by another one while that one is idle at both ends, with little that waits there: what is on its way
+ * to a far peer is in nobody's way. An interface that nobody owns needs to be idle at the other end alone. Of the lanes
+ * that are left, the policy chooses as of any.
  */
 #include "path/path.h"
 
@@ -19,7 +20,7 @@ static bool may_take(const struct path_lane *lane, const struct path_payload *pa
         return !payload->near;
     if (!lane->idle || (!payload->near && !nic->owners))
         return lane->idle;
-    uint64_t ours = nic->use ? atomic_load_explicit(&nic->use->borrowed, memory_order_relaxed) : 0;
+    uint64_t ours = nic->use ? atomic_load_explicit(&nic->use->waiting, memory_order_relaxed) : 0;
     return !nic->busy && nic->lent + ours + length <= bound * length;
 }
 
