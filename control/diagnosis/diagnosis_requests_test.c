@@ -163,13 +163,13 @@ static struct made_job job_at(const struct course *course, uint64_t now)
     return job;
 }
 
-/* Is the rank named? Each process ran for 5 ms in the second between two looks, and slept. */
-static bool is_named(const struct course *course, uint64_t now)
+/* Each process ran for 5 ms in the second between two looks, and was in this state. */
+static struct findings find_at(const struct course *course, uint64_t now, enum process_state state)
 {
     struct made_job job = job_at(course, now), before = {job.boxes, calloc(job.count, sizeof *job.facts), job.count};
     for (size_t i = 0; i < job.count; i++) {
         struct process_facts *facts = &job.facts[i];
-        *facts = (struct process_facts){.state = PROCESS_SLEEPS, .at = now - NS_PER_S, .thread_count = 1};
+        *facts = (struct process_facts){.state = state, .at = now - NS_PER_S, .thread_count = 1};
         facts->threads[0].number = 1;
         before.facts[i] = *facts;
         facts->at = now;
@@ -177,12 +177,18 @@ static bool is_named(const struct course *course, uint64_t now)
     }
     const struct snapshot snapshot = {.now = made_look(&job), .before = made_look(&before), .stuck = MADE_STUCK};
     struct findings found = diagnosis_find(&snapshot);
+    free(before.facts);
+    made_free(&job);
+    return found;
+}
+
+static bool is_named(const struct course *course, uint64_t now)
+{
+    struct findings found = find_at(course, now, PROCESS_SLEEPS);
     bool named = findings_faults(&found) > 0;
     if (named && (found.items->kind != FINDING_SLOW || found.items->culprit.world_rank != course->who))
         fail_msg("%s", found.items->sentence);
     findings_free(&found);
-    free(before.facts);
-    made_free(&job);
     return named;
 }
 
@@ -213,8 +219,29 @@ static void test_servers(void **state)
     assert_in_range(count_named(draw_server, 3, 40), 0, CASES / 20);
 }
 
+/* A server's rank, which waits for requests, is a note. Then a file system holds all ranks outside of calls. */
+static void test_stands_still(void **state)
+{
+    static struct course course;
+    size_t notes = 0;
+    for (uint64_t number = 1; number <= CASES / 4; number++) {
+        double end = 1000;
+        chance = number * 1000;
+        draw_server(&course);
+        course.steps = course.steps > 300 ? 300 : course.steps;
+        for (size_t i = 0; i < course.steps; i++)
+            end += course.away[i] + course.work;
+        struct findings found = find_at(&course, (uint64_t)(end * (double)MS) + 16 * NS_PER_S, PROCESS_BLOCKED);
+        assert_true(found.count && found.items->kind == FINDING_OUTSIDE);
+        notes += found.count > 1;
+        findings_free(&found);
+    }
+    assert_true(notes > 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaders), cmocka_unit_test(test_servers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaders), cmocka_unit_test(test_servers),
+                                       cmocka_unit_test(test_stands_still)};
     return cmocka_run_group_tests_name("diagnosis: requests", tests, NULL, NULL);
 }

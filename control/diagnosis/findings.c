@@ -111,8 +111,8 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     rule_delays(&scene, &findings);
     rule_outside(&scene, &findings);
     rule_starved(snapshot, &findings);
+    rule_idle(&scene, &findings); /* a job that stands still was quicker before, too */
     rule_slowed(&scene, &findings);
-    rule_idle(&scene, &findings);
     rule_hiccups(&scene, &findings);
     findings.steps += scene.steps;
     scene_close(&scene);

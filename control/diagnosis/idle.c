@@ -169,12 +169,20 @@ static void report(const struct scene *scene, struct findings *findings, const s
         prove(finding, "no rank computes, moves files, or has said that it pauses");
 }
 
-/* Of the largest communicator: others of the same processes are as idle. */
+static bool has_fault(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (!finding_is_note(findings->items[i].kind))
+            return true;
+    return false;
+}
+
+/* Of the largest communicator: others of the same processes are as idle. Notes on the past of a rank hide nothing. */
 void rule_idle(struct scene *scene, struct findings *findings)
 {
     const struct member_group *largest = NULL;
     struct idle_time time, found = {0};
-    uint64_t *idle = findings->count ? NULL : idle_times(scene);
+    uint64_t *idle = has_fault(findings) ? NULL : idle_times(scene);
     bool told = idle && tell_launcher(scene, findings, idle);
     for (size_t i = 0; idle && !told && i < scene->group_count; i++)
         if ((!largest || scene->groups[i].count > largest->count) &&
