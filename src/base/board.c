@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -99,6 +100,8 @@ static bool board_map(struct board *board)
     struct stat status;
     size_t size = sizeof(struct board_slot) * BOARD_SLOTS;
     if (fstat(board->fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+        return false;
+    if ((size_t)status.st_size < size && file_grow(board->fd, size) != 0) /* by posix_fallocate() it may be a SIGXFSZ */
         return false;
     if ((errno = posix_fallocate(board->fd, 0, (off_t)size)) != 0) /* a store into a hole of a full disk is a SIGBUS */
         return false;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -294,6 +295,27 @@ static void test_a_board_is_removed_while_it_is_opened(void **state)
     board_close(board);
 }
 
+/* A process whose files may not grow has no board, unless another one has made it. */
+static void test_files_may_not_grow(void **state)
+{
+    int status;
+    pid_t user = -1;
+    for (int there = 0; there < 2; there++) {
+        if (there)
+            user = begin(20);
+        pid_t pid = fork();
+        if (pid == 0) {
+            const struct rlimit few = {4096, 4096};
+            setrlimit(RLIMIT_FSIZE, &few);
+            struct board *board = board_open(host);
+            board_close(board);
+            _exit(there != (board != NULL));
+        }
+        assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    finish(user);
+}
+
 /* ---- Many threads ---- */
 
 #define THREADS 4
@@ -375,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_one_for_the_process),
         cmocka_unit_test(test_files_that_nobody_uses_go),
         cmocka_unit_test(test_a_board_is_removed_while_it_is_opened),
+        cmocka_unit_test(test_files_may_not_grow),
         cmocka_unit_test(test_threads_and_kills),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
