@@ -181,6 +181,8 @@ static bool board_begin(struct board *board, uint64_t host)
         bool open = board->fd >= 0 && board_map(board);
         if (!open || !board_take_slot(board)) {
             why = open ? "it is full" : strerror(errno);
+            if (board->fd >= 0)
+                board_remove_unused(board->fd, path); /* made here, perhaps */
             break;
         }
         if (!board_is_at(board->fd, path))

@@ -312,6 +312,7 @@ static void test_files_may_not_grow(void **state)
             _exit(there != (board != NULL));
         }
         assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+        assert_int_equal(is_there(host), there);
     }
     finish(user);
 }
