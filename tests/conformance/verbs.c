@@ -283,6 +283,22 @@ static int count_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
     return real_post(qp, wr, bad);
 }
 
+/* Opens the pair, whose lane sends no packets but ours, and counts calls until the returned ones are as before. */
+static struct ibv_context_ops *open_counted(struct pair *pair, uint8_t *area, size_t size)
+{
+    pair_open(pair);
+    struct verbs_lane *lane = (struct verbs_lane *)pair->at->lane;
+    transport_timer_clear(pair->a.transport, &lane->again);
+    pair_until(pair, !lane->asked);
+    pair->bt->area = area;
+    pair->bt->area_size = size;
+    struct ibv_context_ops *calls = &lane->qp->context->ops;
+    real_post = calls->post_send;
+    calls->post_send = count_post;
+    bells = rung_for = 0;
+    return calls;
+}
+
 /* What there is to be sent goes to the adapter by one call, however many requests it takes. */
 static void requests_are_posted_together(void **state)
 {
@@ -292,17 +308,8 @@ static void requests_are_posted_together(void **state)
     (void)state;
     if (!soft_here())
         skip();
-    pair_open(&pair);
-    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
-    transport_timer_clear(pair.a.transport, &lane->again); /* no packets but ours */
-    pair_until(&pair, !lane->asked);
-    struct ibv_context_ops *calls = &lane->qp->context->ops;
+    struct ibv_context_ops *calls = open_counted(&pair, area, SIZE);
     fill_pattern(source, SIZE, 1);
-    pair.bt->area = area;
-    pair.bt->area_size = SIZE;
-    real_post = calls->post_send;
-    calls->post_send = count_post;
-    bells = rung_for = 0;
     const struct put put = {.source = place_host(source), .length = SIZE};
     assert_int_equal(under_test->put(pair.at->lane, &put), TUTTI_SUCCESS);
     assert_int_equal(rung_for, REQUESTS);
@@ -322,17 +329,8 @@ static void what_is_gathered_rings_one_bell(void **state)
     (void)state;
     if (!soft_here())
         skip();
-    pair_open(&pair);
-    struct verbs_lane *lane = (struct verbs_lane *)pair.at->lane;
-    transport_timer_clear(pair.a.transport, &lane->again);
-    pair_until(&pair, !lane->asked);
-    struct ibv_context_ops *calls = &lane->qp->context->ops;
+    struct ibv_context_ops *calls = open_counted(&pair, area, sizeof area);
     fill_pattern(source, sizeof source, 1);
-    pair.bt->area = area;
-    pair.bt->area_size = sizeof area;
-    real_post = calls->post_send;
-    calls->post_send = count_post;
-    bells = rung_for = 0;
     under_test->gather(pair.a.transport, true);
     for (uint64_t i = 1; i <= 4; i++)
         assert_int_equal(send_pattern(pair.at, i, 100, 1), TUTTI_SUCCESS);
