@@ -417,7 +417,7 @@ static void parents_end_alone(struct family *family, int rank, tutti_comm_t comm
     right &= rank == last || tutti_comm_shrink(comm, &last, 1, &child, NULL) == TUTTI_SUCCESS;
     if (rank != 0)
         kill(getpid(), SIGSTOP);
-    for (int other = 1; rank == 0 && other < last; other++)
+    for (int other = 1; rank == 0 && other <= last - (family->variant & 1); other++)
         while (state_of(family->pid[other]) != 'T')
             family_nap(1);
     if (rank == 0 && family->variant & 2)
