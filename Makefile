@@ -16,7 +16,7 @@ CHECK_PACKAGES := clang clang-format-14? libclang-rt-dev gcc-aarch64-linux-gnu l
   python3-markdown-it
 DEB_PACKAGES := debhelper dh-python chrpath python3-setuptools python3-wheel
 WHEEL_PACKAGES := python3-venv
-BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch
+BENCH_PACKAGES := openmpi-bin libopenmpi-dev mpich libmpich-dev python3-torch libfaketime
 
 BUILD := build
 TUTTI := $(BUILD)/bin/tutti
