@@ -50,15 +50,6 @@ static struct made_job look_before(struct made_job *now)
 
 /* ---- Slow ranks ---- */
 
-/* A call of a step that ended `ago`: its beginning and its end in milliseconds of the step. */
-static struct blackbox_op *in_step(struct blackbox_comm *comm, uint64_t seq, uint64_t ago, int collective, int begin,
-                                   int end)
-{
-    struct blackbox_op *op = made_call(comm, seq, ago - (uint64_t)begin * NS_PER_MS, ago - (uint64_t)end * NS_PER_MS);
-    op->collective = collective;
-    return op;
-}
-
 /* Each rank sends to the next one and receives from the one before, then all meet. Rank 2 computes 80 ms longer than
  * the others, so rank 0 waits for its message, and rank 1 in the gather. */
 static struct made_job ring(bool slow)
@@ -72,9 +63,9 @@ static struct made_job ring(bool slow)
         const int *at = slow ? slow_times[rank] : times[rank];
         for (uint64_t step = 0; step < STEPS; step++) {
             uint64_t ago = (STEPS - step) * (uint64_t)all * NS_PER_MS;
-            in_step(world, 2 * step, ago, WIRE_RECV, at[0], at[1])->root = (rank + 2) % 3;
-            in_step(world, 2 * step, ago, WIRE_GATHER, at[2], rank == 1 ? all - 1 : at[2])->root = 1;
-            in_step(world, 2 * step + 1, ago, WIRE_ALLGATHER, all - 1, all);
+            made_in_step(world, 2 * step, ago, WIRE_RECV, at[0], at[1])->root = (rank + 2) % 3;
+            made_in_step(world, 2 * step, ago, WIRE_GATHER, at[2], rank == 1 ? all - 1 : at[2])->root = 1;
+            made_in_step(world, 2 * step + 1, ago, WIRE_ALLGATHER, all - 1, all);
         }
     }
     return job;
@@ -103,10 +94,10 @@ static struct made_job loader(uint64_t stall, uint64_t every, bool device)
         for (uint64_t step = 0; step < steps; step++) {
             uint64_t more = step % every ? 0 : stall, mine = rank == 2 ? more : 0, there = rank == 1 ? 0 : more;
             const uint64_t *at = times[rank];
-            in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + there))->root =
-                (rank + 2) % 3;
-            in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there),
-                    (int)(36 + more + (rank == 2 && step % every == 3)))
+            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + there))
+                ->root = (rank + 2) % 3;
+            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there),
+                         (int)(36 + more + (rank == 2 && step % every == 3)))
                 ->root = 1;
             left -= 37 + more;
         }
@@ -154,8 +145,8 @@ static struct made_job overlapped(bool quicker)
         for (uint64_t step = 0; step < STEPS; step++) {
             uint64_t ago = (STEPS - step) * 56 * NS_PER_MS;
             int late = rank ? 0 : 28;
-            in_step(near, 2 * step, ago, WIRE_REDUCE_SCATTER, late, rank ? 29 : late);
-            in_step(near, 2 * step + 1, ago, WIRE_GATHER, 28 + late - 1, 28 + late)->root = 0;
+            made_in_step(near, 2 * step, ago, WIRE_REDUCE_SCATTER, late, rank ? 29 : late);
+            made_in_step(near, 2 * step + 1, ago, WIRE_GATHER, 28 + late - 1, 28 + late)->root = 0;
         }
         for (size_t i = 0; i < near->op_count; i++)
             near->ops[i].position += 1000;
@@ -184,8 +175,8 @@ static void test_computes_in_its_waits(void **state)
         struct blackbox_comm *far = made_comm(job.boxes[rank], 2, "far", rank, 2), *near = far - 1;
         for (uint64_t step = 0; step < STEPS; step++) {
             uint64_t ago = (STEPS - step) * 92 * NS_PER_MS;
-            in_step(near, step, ago, WIRE_ALLTOALL, rank ? 23 : 0, 23)->position += 1000;
-            in_step(far, step, ago, WIRE_GATHER, rank ? 34 : 11, rank ? 34 : 11)->position += 1000;
+            made_in_step(near, step, ago, WIRE_ALLTOALL, rank ? 23 : 0, 23)->position += 1000;
+            made_in_step(far, step, ago, WIRE_GATHER, rank ? 34 : 11, rank ? 34 : 11)->position += 1000;
         }
         near->opened = far->opened = MADE_NOW - 40 * NS_PER_S;
         job.boxes[rank]->counter_count = WIRE_COUNTER_COUNT;
@@ -207,13 +198,14 @@ static void test_late_by_a_call_before(void **state)
         box->counter_count = WIRE_COUNTER_COUNT;
         box->counters[WIRE_COUNTER_OPERATIONS] = 12000;
         for (uint64_t step = 0; step < STEPS; step++)
-            in_step(world, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BARRIER, rank == 2 ? 20 : -50, 20)->position +=
-                1000;
+            made_in_step(world, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BARRIER, rank == 2 ? 20 : -50, 20)
+                ->position += 1000;
         struct blackbox_comm *near = rank < 2 ? NULL : made_comm(box, 2, "near", rank - 2, 2);
         if (near)
             near->opened = MADE_NOW - 40 * NS_PER_S;
         for (uint64_t step = 0; near && step < STEPS; step++)
-            in_step(near, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BROADCAST, rank == 2 ? 10 : 0, rank == 2 ? 90 : 1)
+            made_in_step(near, step, (STEPS - step) * 90 * NS_PER_MS, WIRE_BROADCAST, rank == 2 ? 10 : 0,
+                         rank == 2 ? 90 : 1)
                 ->root = 1;
     }
     expect(NULL, &job, -1, 0, "");
@@ -234,8 +226,8 @@ static void test_late_by_the_call_before(void **state)
             job.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 12000;
             for (uint64_t step = 0; step < STEPS; step++) {
                 uint64_t ago = (STEPS - step) * 200 * NS_PER_MS;
-                in_step(near, 2 * step, ago, WIRE_ALLTOALL, from, over)->position += 1000;
-                struct blackbox_op *scatter = in_step(near, 2 * step + 1, ago, WIRE_SCATTER, from + 1, 152);
+                made_in_step(near, 2 * step, ago, WIRE_ALLTOALL, from, over)->position += 1000;
+                struct blackbox_op *scatter = made_in_step(near, 2 * step + 1, ago, WIRE_SCATTER, from + 1, 152);
                 scatter->root = 1;
                 scatter->position += 1000;
             }
@@ -256,9 +248,9 @@ static void test_one_of_two_pairs(void **state)
                              *world = pair - 1;
         for (uint64_t step = 0; step < STEPS; step++) {
             uint64_t ago = (STEPS - step) * 160 * NS_PER_MS;
-            in_step(pair, step, ago, WIRE_ALLREDUCE, times[rank][0], times[rank][1]);
+            made_in_step(pair, step, ago, WIRE_ALLREDUCE, times[rank][0], times[rank][1]);
             if (rank < 2)
-                in_step(world, step, ago, WIRE_RECV, times[rank][2], times[rank][3])->root = 2;
+                made_in_step(world, step, ago, WIRE_RECV, times[rank][2], times[rank][3])->root = 2;
         }
     }
     expect(NULL, &job, FINDING_SLOW, 3, "rank 3 of world (process 1003; rank 1 of pair)");
@@ -442,36 +434,43 @@ static void test_first_has_not_come(void **state)
     made_free(&job);
 }
 
+/* What a rank sends and receives in a step: two messages, or a group. */
+static void exchange(struct blackbox_comm *world, uint64_t step, uint64_t ago, bool grouped)
+{
+    struct blackbox_op *op = made_in_step(world, step, ago, grouped ? WIRE_GROUP : WIRE_SEND, 10, grouped ? 20 : 11);
+    op->bytes *= grouped ? 2 : 1;
+    op->root = grouped ? -1 : (world->rank + 1) % 3;
+    if (!grouped)
+        made_in_step(world, step, ago, WIRE_RECV, 12, 20)->root = (world->rank + 2) % 3;
+}
+
 /* A ring of messages and an all-to-all in each step. Rank 1 makes the last all-to-all twice, where rank 2 is in its
  * receive: rank 1 notices that, and names rank 2. */
 static void test_names_the_other(void **state)
 {
-    for (int twice = 0; twice < 2; twice++) {
+    static const char *const texts[] = {
+        "rank 2 (process 1002)",
+        "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came send of 100",
+        "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came group of 100"};
+    for (int way = 0; way < 3; way++) { /* nobody does; messages are noted alone; some are noted as groups */
         struct made_job job = made_job(3);
         for (int rank = 0; rank < 3; rank++) {
             struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
-            for (uint64_t step = 0; step < 9; step++) {
-                uint64_t ago = (12 - step) * 100 * NS_PER_MS;
-                in_step(world, step, ago, WIRE_SEND, 10, 11)->root = (rank + 1) % 3;
-                if (step == 8 && rank == 1 && twice)
-                    world->op_count--;
-                else
-                    in_step(world, step, ago, WIRE_RECV, 12, 20)->root = (rank + 2) % 3;
-                if (step < 8)
-                    in_step(world, step, ago, WIRE_ALLTOALL, 21, 30);
+            for (uint64_t step = 0; step < 8; step++) {
+                exchange(world, step, (12 - step) * 100 * NS_PER_MS, way == 2 && step % 3 == 1);
+                made_in_step(world, step, (12 - step) * 100 * NS_PER_MS, WIRE_ALLTOALL, 21, 30);
             }
-            if (rank == 1 && twice)
-                in_step(world, 8, 400 * NS_PER_MS, WIRE_ALLTOALL, 10, 20);
+            if (rank == 1 && way)
+                made_in_step(world, 8, 400 * NS_PER_MS, WIRE_ALLTOALL, 10, 20);
+            else
+                exchange(world, 8, 400 * NS_PER_MS, false);
             world->ops[world->op_count - 1].result = TUTTI_INVALID_USAGE;
             world->state = WIRE_COMM_FAILED;
             world->result = TUTTI_INVALID_USAGE;
             world->culprit = 2;
             strcpy(world->sentence, "rank 1 waits for rank 2 in alltoall, and rank 2 for rank 1 in the receive");
         }
-        expect(NULL, &job, twice ? FINDING_ORDER : FINDING_FAILED, twice ? 1 : 2,
-               twice ? "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came send "
-                       "of 100 elements in world each of"
-                     : "rank 2 (process 1002)");
+        expect(NULL, &job, way ? FINDING_ORDER : FINDING_FAILED, way ? 1 : 2, texts[way]);
         made_free(&job);
     }
 }
@@ -499,9 +498,9 @@ static struct made_job shifted(enum way way)
                            : rank == 3 && step == 0 && way == AHEAD                                ? 2
                                                                                                    : 1;
             for (size_t i = 0; i < calls; i++)
-                in_step(near, near->op_count, ago, WIRE_BROADCAST, at + (int)i, at + (int)i)->root = 1;
+                made_in_step(near, near->op_count, ago, WIRE_BROADCAST, at + (int)i, at + (int)i)->root = 1;
             for (int i = 0; i < (here && way == WORLD_TWICE ? 2 : 1); i++)
-                in_step(world, world->op_count, ago, WIRE_SCATTER, 30 + i, 30 + i)->root = 3;
+                made_in_step(world, world->op_count, ago, WIRE_SCATTER, 30 + i, 30 + i)->root = 3;
         }
     }
     return job;
@@ -535,9 +534,9 @@ static void test_gpus_stand_still(void **state)
             uint64_t all = rank ? 9 : 10, reduced = 0;
             for (uint64_t step = 0; step < all; step++) {
                 uint64_t ago = 3 * NS_PER_S + (all - step) * 50 * NS_PER_MS;
-                in_step(world, step, ago, WIRE_GROUP, 10, 11)->device = true;
+                made_in_step(world, step, ago, WIRE_GROUP, 10, 11)->device = true;
                 for (int i = 0; i < (step == 8 && (rank == 2 || level) ? 2 : 1); i++)
-                    in_step(world, reduced++, ago, WIRE_REDUCE, 20 + i, 20 + i)->device = true;
+                    made_in_step(world, reduced++, ago, WIRE_REDUCE, 20 + i, 20 + i)->device = true;
             }
             struct blackbox_op *op = made_wait(world, all, -1, 0);
             op->collective = WIRE_GROUP;

@@ -70,6 +70,14 @@ struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t
     return op;
 }
 
+struct blackbox_op *made_in_step(struct blackbox_comm *comm, uint64_t seq, uint64_t ago, int collective, int begin,
+                                 int end)
+{
+    struct blackbox_op *op = made_call(comm, seq, ago - (uint64_t)begin * NS_PER_MS, ago - (uint64_t)end * NS_PER_MS);
+    op->collective = collective;
+    return op;
+}
+
 struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round)
 {
     struct blackbox_op *op = made_call(comm, seq, 10000000000ull, 0);

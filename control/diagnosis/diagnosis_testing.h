@@ -20,7 +20,10 @@ struct look made_look(const struct made_job *job);
 struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
 /* A finished float sum of 100 elements, which began and ended these nanoseconds before now. */
 struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t begun, uint64_t ended);
-/* The same, still running: `peer` has been waited for in `round` for 10 s. */
+/* A call of this kind in a step that ended `ago`: its beginning and its end in milliseconds of the step. */
+struct blackbox_op *made_in_step(struct blackbox_comm *comm, uint64_t seq, uint64_t ago, int collective, int begin,
+                                 int end);
+/* As made_call(), still running: `peer` has been waited for in `round` for 10 s. */
 struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round);
 void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago);
 

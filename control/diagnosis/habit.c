@@ -12,11 +12,44 @@
 static int by_begin(const void *left, const void *right)
 {
     const struct habit_call *a = left, *b = right;
-    if (a->op->begin != b->op->begin)
-        return a->op->begin < b->op->begin ? -1 : 1;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
     if (a->comm->id != b->comm->id)
         return a->comm->id < b->comm->id ? -1 : 1;
     return a->op->position < b->op->position ? -1 : a->op->position > b->op->position;
+}
+
+static bool are_send_and_receive(const struct blackbox_op *one, const struct blackbox_op *other)
+{
+    return (one->collective == WIRE_SEND && other->collective == WIRE_RECV) ||
+           (one->collective == WIRE_RECV && other->collective == WIRE_SEND);
+}
+
+/* A group of which these two may be the messages; NULL: none is remembered. */
+static const struct blackbox_op *group_of(const struct habit_call *one, const struct habit_call *other)
+{
+    if (one->comm != other->comm || !are_send_and_receive(one->op, other->op))
+        return NULL;
+    for (size_t i = 0; i < one->comm->op_count; i++)
+        if (one->comm->ops[i].collective == WIRE_GROUP && one->comm->ops[i].bytes == one->op->bytes + other->op->bytes)
+            return &one->comm->ops[i];
+    return NULL;
+}
+
+/* Puts groups instead of their messages. Returns how many calls there are. */
+static size_t join_messages(struct scene *scene, struct habit_call *calls, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++, kept++) {
+        const struct blackbox_op *group = i + 1 < count ? group_of(&calls[i], &calls[i + 1]) : NULL;
+        calls[kept] = calls[i];
+        if (!group)
+            continue;
+        calls[kept].op = group;
+        scene->steps += calls[kept].comm->op_count;
+        i++;
+    }
+    return kept;
 }
 
 /* The latest calls. NULL: none, or no memory. */
@@ -28,11 +61,11 @@ static struct habit_call *calls_of(struct scene *scene, const struct member *mem
     struct habit_call *calls = most ? calloc(most, sizeof *calls) : NULL;
     for (const struct member *at = scene->of_process[member->process]; calls && at; at = at->sibling)
         for (size_t i = 0; i < at->comm->op_count; i++)
-            calls[all++] = (struct habit_call){at->comm, &at->comm->ops[i]};
+            calls[all++] = (struct habit_call){at->comm, &at->comm->ops[i], at->comm->ops[i].begin};
     if (calls)
         qsort(calls, all, sizeof *calls, by_begin);
     scene->steps += all;
-    *count = all;
+    *count = join_messages(scene, calls, all);
     return calls;
 }
 
@@ -104,8 +137,8 @@ static uint64_t usual_gap(const struct habit_call *calls, size_t count, const st
     for (size_t i = 0; gaps && i < count; i++)
         if (same(&calls[i], like)) {
             if (last)
-                gaps[found++] = calls[i].op->begin - last;
-            last = calls[i].op->begin;
+                gaps[found++] = calls[i].begin - last;
+            last = calls[i].begin;
         }
     if (found)
         qsort(gaps, found, sizeof *gaps, by_number);
@@ -126,7 +159,7 @@ static bool is_untimely(const struct habit_call *calls, size_t count, size_t at,
         after++;
     if (!before || after == count || usual <= 0 || habit->how == HABIT_OTHER)
         return false;
-    double gap = (double)(calls[after].op->begin - calls[before - 1].op->begin);
+    double gap = (double)(calls[after].begin - calls[before - 1].begin);
     return habit->how == HABIT_TWICE ? gap < HABIT_SOON * usual : gap > HABIT_LATE * usual;
 }
 
@@ -136,8 +169,8 @@ bool habit_broken_between(struct scene *scene, const struct member *member, uint
     size_t count;
     struct habit_call *calls = calls_of(scene, member, &count);
     bool broken = false;
-    for (size_t i = 1; i < count && calls[i].op->begin <= to && !broken; i++) {
-        if (calls[i].op->begin <= from || !is_broken(scene, calls, i, habit))
+    for (size_t i = 1; i < count && calls[i].begin <= to && !broken; i++) {
+        if (calls[i].begin <= from || !is_broken(scene, calls, i, habit))
             continue;
         broken = is_untimely(calls, count, i, habit);
         if (!broken && habit->how == HABIT_TWICE && habit->skips) {

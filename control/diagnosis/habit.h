@@ -9,6 +9,7 @@
 struct habit_call {
     const struct blackbox_comm *comm;
     const struct blackbox_op *op;
+    uint64_t begin;
 };
 
 struct habit {
