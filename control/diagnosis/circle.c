@@ -124,7 +124,9 @@ bool circle_tells(const struct scene *scene, const struct findings *findings, si
 static void say_habit_call(struct finding *finding, const struct habit_call *call)
 {
     say(finding, "%s", blackbox_collective_name(call->op->collective));
-    if (call->op->collective != WIRE_BARRIER && call->op->count != BLACKBOX_UNTOLD)
+    if (call->op->collective == WIRE_GROUP) /* its count is of the first message alone */
+        say(finding, " of %s bytes", phrase_number(call->op->bytes).text);
+    else if (call->op->collective != WIRE_BARRIER && call->op->count != BLACKBOX_UNTOLD)
         say(finding, " of %s elements", phrase_number(call->op->count).text);
     say(finding, " in %s", phrase_name(call->comm));
 }

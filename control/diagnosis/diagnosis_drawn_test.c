@@ -451,7 +451,7 @@ static void test_names_the_other(void **state)
     static const char *const texts[] = {
         "rank 2 (process 1002)",
         "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came send of 100",
-        "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came group of 100"};
+        "rank 1 (process 1001) has made a call twice: after alltoall of 100 elements in world came group of 800"};
     for (int way = 0; way < 3; way++) { /* nobody does; messages are noted alone; some are noted as groups */
         struct made_job job = made_job(3);
         for (int rank = 0; rank < 3; rank++) {

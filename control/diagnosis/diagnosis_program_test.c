@@ -6,6 +6,7 @@
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
+#include "wire/link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,6 +86,35 @@ static void test_ends_of_a_message(void **state)
         expect(NULL, &job, FINDING_MISMATCH, cases[i].odd, cases[i].words);
         made_free(&job);
     }
+}
+
+/* In each of ten steps ranks send to the next one and receive from the one before, in a group. In the last one rank 2
+ * receives less than rank 1 sends, notices that, and names rank 1. `varied`: sizes differ from step to step. */
+static struct made_job differing_groups(bool varied)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        struct blackbox_op *last = NULL;
+        for (uint64_t seq = 0; seq < 10; seq++) {
+            made_call(world, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
+            last = message(world, seq, WIRE_GROUP, -1, varied ? seq : 100);
+            last->bytes = 8 * last->count - (rank == 2 && seq == 9 ? 4 : 0);
+        }
+        break_down(world, rank == 2 ? last : NULL, 1);
+        strcpy(world->sentence, "message 9 " WIRE_ENDS_DIFFER);
+    }
+    return job;
+}
+
+static void test_ends_in_groups(void **state)
+{
+    struct made_job job = differing_groups(false);
+    expect(NULL, &job, FINDING_ORDER, 2, "came group of 800 bytes in world each of");
+    made_free(&job);
+    job = differing_groups(true);
+    expect(NULL, &job, FINDING_FAILED, 1, "and its peer differ about a message, and either may be wrong");
+    made_free(&job);
 }
 
 /* ---- Processes ---- */
@@ -504,6 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends_of_a_message),
+        cmocka_unit_test(test_ends_in_groups),
         cmocka_unit_test(test_waits_in_the_kernel),
         cmocka_unit_test(test_other_program),
         cmocka_unit_test(test_late_by_turns),

@@ -6,6 +6,7 @@
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 #include "base/error.h"
+#include "wire/link.h"
 
 #include <string.h>
 
@@ -84,8 +85,10 @@ static bool ends_differ(const struct blackbox_comm *comm)
     const struct blackbox_op *failed = NULL;
     for (size_t i = 0; i < comm->op_count; i++)
         failed = comm->ops[i].result == TUTTI_INVALID_USAGE ? &comm->ops[i] : failed;
-    return comm->result == TUTTI_INVALID_USAGE && failed &&
-           (failed->collective == WIRE_SEND || failed->collective == WIRE_RECV);
+    if (comm->result != TUTTI_INVALID_USAGE)
+        return false;
+    return strstr(comm->sentence, WIRE_ENDS_DIFFER) ||
+           (failed && (failed->collective == WIRE_SEND || failed->collective == WIRE_RECV));
 }
 
 struct message_ends {

@@ -73,7 +73,8 @@ static bool same(const struct habit_call *a, const struct habit_call *b)
 {
     const struct blackbox_op *one = a->op, *other = b->op;
     return a->comm == b->comm && one->collective == other->collective && one->count == other->count &&
-           one->type == other->type && one->root == other->root;
+           one->type == other->type && one->root == other->root &&
+           (one->collective != WIRE_GROUP || one->bytes == other->bytes);
 }
 
 /* How many calls before the one are the same as those before the other? */

@@ -300,11 +300,11 @@ static void differ(size_t send_length, size_t recv_length, uint32_t signature, b
     script_settle(script);
     assert_int_equal(recv->done, 1);
     assert_int_equal(recv->result, TUTTI_INVALID_USAGE);
-    assert_non_null(strstr(recv->text, "make the same calls"));
+    assert_non_null(strstr(recv->text, WIRE_ENDS_DIFFER));
     if (send_length > EAGER && recv_length > EAGER) {
         assert_int_equal(send->done, 1);
         assert_int_equal(send->result, TUTTI_INVALID_USAGE);
-        assert_non_null(strstr(send->text, "make the same calls"));
+        assert_non_null(strstr(send->text, WIRE_ENDS_DIFFER));
     }
     if (!send->done)
         payload_cancel(send, script->side[0].link);

@@ -7,17 +7,30 @@
 
 #include <stdio.h>
 
+static tutti_result_t refuse_message(const struct wire_tag *tag, const char *sent, const char *wanted,
+                                     const char *lengths)
+{
+    return error_note(TUTTI_INVALID_USAGE,
+                      "rank %u sends %s, rank %u receives %s%s: message %u " WIRE_ENDS_DIFFER
+                      "; both ends must name the same number of elements, and the same type",
+                      tag->from, sent, tag->to, wanted, lengths, tag->seq);
+}
+
 tutti_result_t refuse_call(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
                            const struct wire_call *theirs, size_t their_length, uint32_t their_rank)
 {
     char here[WIRE_CALL_TEXT], there[WIRE_CALL_TEXT], lengths[80] = "";
+    bool sends = tag->to == their_rank;
+    wire_call_text(*mine, here, sizeof here);
+    wire_call_text(*theirs, there, sizeof there);
     if (mine->signature == theirs->signature)
         snprintf(lengths, sizeof lengths, " (a block of %zu bytes here, of %zu there)", my_length, their_length);
-    return error_note(TUTTI_INVALID_USAGE,
-                      "rank %u called %s, rank %u called %s%s: %s %u differs; all ranks must make the same calls",
-                      tag->from == their_rank ? tag->to : tag->from, wire_call_text(*mine, here, sizeof here),
-                      their_rank, wire_call_text(*theirs, there, sizeof there), lengths,
-                      tag->slice == WIRE_TAG_P2P ? "message" : "operation", tag->seq);
+    if (tag->slice == WIRE_TAG_P2P)
+        return refuse_message(tag, sends ? here : there, sends ? there : here, lengths);
+    return error_note(
+        TUTTI_INVALID_USAGE,
+        "rank %u called %s, rank %u called %s%s: operation %u differs; all ranks must make the same calls",
+        sends ? tag->from : tag->to, here, their_rank, there, lengths, tag->seq);
 }
 
 /* The caller's memory is not what the call says: neither the peer's fault nor the lane's. */

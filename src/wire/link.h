@@ -239,5 +239,8 @@ static inline uint32_t wire_signature(unsigned collective, unsigned type, unsign
 /* "broadcast of 8 float32, root 1" */
 #define WIRE_CALL_TEXT 96
 const char *wire_call_text(struct wire_call call, char *out, size_t size);
+/* Words of the sentence on a message whose ends differ. The end that noticed names the other one, and either may be
+ * wrong. */
+#define WIRE_ENDS_DIFFER "differs between the two"
 
 #endif
