@@ -51,6 +51,8 @@ static json_t *op_json(const struct blackbox *box, const struct blackbox_comm *c
     json_object_set_new(out, "start_ns", view_time_json(box, op->start));
     json_object_set_new(out, "end_ns", view_time_json(box, op->end));
     json_object_set_new(out, "duration_ns", json_integer((json_int_t)view_duration(op, box->now)));
+    if (op->waited)
+        json_object_set_new(out, "waited_ns", json_integer((json_int_t)op->waited - 1));
     json_object_set_new(out, "busbw_gbs", json_real(view_busbw(op, comm->nranks)));
     if (op->step)
         json_object_set_new(out, "step", json_string(phrase_step(op).text));

@@ -112,14 +112,16 @@ struct finding {
 struct findings {
     struct finding *items; /* the surest and gravest first */
     size_t count, left_out;
-    uint64_t steps; /* of the analysis; they grow no faster than n log n with the size of the snapshot */
+    struct finding *slower; /* beside what is slow: the job is slower than it was, whoever that is. NULL: it is not */
+    uint64_t steps;         /* of the analysis; they grow no faster than n log n with the size of the snapshot */
 };
 
 /* The caller frees the findings by findings_free. Without memory there are no findings. */
 struct findings diagnosis_find(const struct snapshot *snapshot);
 /* Is the gravest one something slow that chance may look like? Further looks tell. */
 bool findings_may_be_chance(const struct findings *findings);
-/* Keeps hangs, and of what is slow what was slow before, too. Noise makes another rank slow every second. */
+/* Keeps hangs, and of what is slow what was slow before, too. Noise makes another rank slow every second. If nobody is
+ * slow in both, though the job is slower than it was in both, that is kept. */
 void findings_confirm(struct findings *now, const struct findings *before);
 void findings_free(struct findings *findings);
 

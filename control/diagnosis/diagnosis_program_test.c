@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots in the shape of recorded jobs: messages whose ends differ, a program begun by exec, a process that waits in
- * the kernel, and ranks that get too little of a processor.
+ * Snapshots in the shape of recorded jobs. A program computes while a call is under way, or was begun by exec. A
+ * process waits in the kernel, or gets too little of a processor.
  */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
-#include "wire/link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,88 +31,34 @@ static void expect(const struct made_job *before, const struct made_job *now, en
     findings_free(&found);
 }
 
-/* ---- Messages whose ends differ ---- */
+/* ---- Late because of calls ---- */
 
-static struct blackbox_op *message(struct blackbox_comm *comm, uint64_t seq, int collective, int peer, uint64_t count)
-{
-    struct blackbox_op *op = made_call(comm, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
-    op->collective = collective;
-    op->root = peer;
-    op->count = count;
-    return op;
-}
-
-static void break_down(struct blackbox_comm *comm, struct blackbox_op *op, int culprit)
-{
-    comm->state = WIRE_COMM_FAILED;
-    comm->result = TUTTI_INVALID_USAGE;
-    comm->culprit = culprit;
-    comm->closed = 2;
-    strcpy(comm->sentence, "message 5 differs");
-    if (op)
-        op->result = TUTTI_INVALID_USAGE;
-}
-
-/* Rank 0 sends `sent` elements in message 5, and rank 1 receives `wanted`; before that all had `usual`. Rank 1 notices,
- * and all name rank 0. */
-static struct made_job differing(uint64_t usual, uint64_t sent, uint64_t wanted)
+/* Two ranks begin a call, compute for most of the time that it takes until the third one comes, and then wait. `told`:
+ * black boxes know that. */
+static struct made_job computing_meanwhile(bool told)
 {
     struct made_job job = made_job(3);
     for (int rank = 0; rank < 3; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
-        struct blackbox_op *last = NULL;
-        for (uint64_t seq = usual ? 0 : 5; rank < 2 && seq < 6; seq++)
-            last = message(world, seq, rank ? WIRE_RECV : WIRE_SEND, 1 - rank, seq < 5 ? usual : rank ? wanted : sent);
-        break_down(world, rank == 1 ? last : NULL, 0);
-    }
-    return job;
-}
-
-static void test_ends_of_a_message(void **state)
-{
-    static const struct {
-        uint64_t usual, sent, wanted;
-        int odd;
-        const char *words;
-    } cases[] = {
-        {1000, 2000, 1000, 0, "sends 2000 float, and rank 1 (process 1001) receives 1000 float; the other messages "},
-        {1000, 1000, 900, 1, "that of rank 1 (process 1001) is new"},
-        {1000, 1100, 900, -1, "nothing tells which of them is wrong"},
-        {0, 1100, 900, -1, "rank 0 (process 1000) sends 1100 float, and rank 1 (process 1001) receives 900 float"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct made_job job = differing(cases[i].usual, cases[i].sent, cases[i].wanted);
-        expect(NULL, &job, FINDING_MISMATCH, cases[i].odd, cases[i].words);
-        made_free(&job);
-    }
-}
-
-/* In each of ten steps ranks send to the next one and receive from the one before, in a group. In the last one rank 2
- * receives less than rank 1 sends, notices that, and names rank 1. `varied`: sizes differ from step to step. */
-static struct made_job differing_groups(bool varied)
-{
-    struct made_job job = made_job(3);
-    for (int rank = 0; rank < 3; rank++) {
-        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
-        struct blackbox_op *last = NULL;
-        for (uint64_t seq = 0; seq < 10; seq++) {
-            made_call(world, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
-            last = message(world, seq, WIRE_GROUP, -1, varied ? seq : 100);
-            last->bytes = 8 * last->count - (rank == 2 && seq == 9 ? 4 : 0);
+        for (uint64_t seq = 0; seq < 30; seq++) {
+            uint64_t end = (31 - seq) * 100 * NS_PER_MS;
+            struct blackbox_op *op = made_call(world, seq, end + (rank == 2 ? 1 : 50) * NS_PER_MS, end);
+            op->waited = told ? 1 + NS_PER_MS : 0;
         }
-        break_down(world, rank == 2 ? last : NULL, 1);
-        strcpy(world->sentence, "message 9 " WIRE_ENDS_DIFFER);
     }
     return job;
 }
 
-static void test_ends_in_groups(void **state)
+static void test_computes_before_it_waits(void **state)
 {
-    struct made_job job = differing_groups(false);
-    expect(NULL, &job, FINDING_ORDER, 2, "came group of 800 bytes in world each of");
+    struct made_job job = computing_meanwhile(false);
+    expect(NULL, &job, FINDING_SLOW, 2, "was last in 30 of the last 30 calls");
     made_free(&job);
-    job = differing_groups(true);
-    expect(NULL, &job, FINDING_FAILED, 1, "and its peer differ about a message, and either may be wrong");
+    job = computing_meanwhile(true);
+    struct snapshot snapshot = {.now = made_look(&job), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    assert_int_equal(found.count, 0);
+    findings_free(&found);
     made_free(&job);
 }
 
@@ -505,6 +450,39 @@ static void test_slower_than_before(void **state)
     }
 }
 
+/* One rank is late in each call. */
+static struct findings find_slower(int late)
+{
+    struct made_job before = slower(NS_PER_S, SLOWER), now = slower(0, SLOWER);
+    struct blackbox_comm *world = now.boxes[late]->comms;
+    for (size_t i = 0; i < world->op_count; i++)
+        world->ops[i].begin += 350 * NS_PER_MS, world->ops[i].start = world->ops[i].begin;
+    const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
+    struct findings found = diagnosis_find(&snapshot);
+    assert_true(found.count == 1 && found.items->kind == FINDING_SLOW && found.items->culprit.rank == late);
+    made_free(&before);
+    made_free(&now);
+    return found;
+}
+
+/* In each look another rank is slow: by chance, if the job is as quick as ever. */
+static void test_slower_whoever_is(void **state)
+{
+    struct findings first = find_slower(1), second = find_slower(1), third = find_slower(2), fourth = find_slower(0);
+    findings_confirm(&second, &first);
+    assert_true(second.count == 1 && second.items->kind == FINDING_SLOW);
+    findings_confirm(&third, &second);
+    assert_true(third.count == 1 && third.items->kind == FINDING_SLOWED && *third.items->remedy);
+    free(third.slower);
+    third.slower = NULL, third.count = 0; /* it was as quick as ever */
+    findings_confirm(&fourth, &third);
+    assert_int_equal(fourth.count, 0);
+    findings_free(&first);
+    findings_free(&second);
+    findings_free(&third);
+    findings_free(&fourth);
+}
+
 /* While the job is slow, an interface that is slow until now is evidence and no note. */
 static void test_slower_by_an_interface(void **state)
 {
@@ -533,8 +511,7 @@ static void test_slower_by_an_interface(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends_of_a_message),
-        cmocka_unit_test(test_ends_in_groups),
+        cmocka_unit_test(test_computes_before_it_waits),
         cmocka_unit_test(test_waits_in_the_kernel),
         cmocka_unit_test(test_other_program),
         cmocka_unit_test(test_late_by_turns),
@@ -544,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_frozen_or_out_of_memory),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
         cmocka_unit_test(test_slower_than_before),
+        cmocka_unit_test(test_slower_whoever_is),
         cmocka_unit_test(test_slower_by_an_interface),
         cmocka_unit_test(test_stopped_launcher),
     };

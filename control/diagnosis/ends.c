@@ -124,6 +124,11 @@ struct ends ends_of(const struct blackbox *box)
     return ends;
 }
 
+uint64_t call_waits_from(const struct blackbox_op *op)
+{
+    return op->waited && op->end > op->begin ? op->end - (op->waited - 1) : op->begin;
+}
+
 void ends_free(struct ends *ends)
 {
     free(ends->calls);

@@ -14,6 +14,8 @@ struct ends {
 /* All calls of a process by its own clock. A call that runs ends now. */
 struct ends ends_of(const struct blackbox *box);
 void ends_free(struct ends *ends);
+/* When the program began to wait for the end of this call: at its beginning, where that is not known. */
+uint64_t call_waits_from(const struct blackbox_op *op);
 /* The calls of a process that are wanted, by their beginnings; the caller frees the array. NULL: none, or no memory. */
 typedef bool call_is_wanted(const struct blackbox *box, const struct blackbox_op *op);
 const struct blackbox_op **process_calls(const struct blackbox *box, call_is_wanted *wanted, size_t *count);

@@ -118,6 +118,8 @@ struct findings diagnosis_find(const struct snapshot *snapshot)
     scene_close(&scene);
     for (size_t i = 0; i < findings.count; i++)
         advise(&findings.items[i]);
+    if (findings.slower)
+        advise(findings.slower);
     if (findings.count)
         qsort(findings.items, findings.count, sizeof *findings.items, by_weight);
     return findings;
@@ -128,10 +130,19 @@ bool findings_may_be_chance(const struct findings *findings)
     return findings->count && gravity(findings->items[0].kind) == 1 && !findings->items[0].settled;
 }
 
+/* Was the job slower than before, beside others or alone? */
+static bool is_slower(const struct findings *findings)
+{
+    bool slower = findings->slower;
+    for (size_t i = 0; i < findings->count; i++)
+        slower = slower || findings->items[i].kind == FINDING_SLOWED;
+    return slower;
+}
+
 void findings_confirm(struct findings *now, const struct findings *before)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < now->count; i++) {
+    size_t kept = 0, all = now->count;
+    for (size_t i = 0; i < all; i++) {
         bool stays = gravity(now->items[i].kind) != 1;
         for (size_t j = 0; j < before->count && !stays; j++)
             stays = gravity(before->items[j].kind) == 1 && finding_same_culprit(&now->items[i], &before->items[j]);
@@ -139,10 +150,15 @@ void findings_confirm(struct findings *now, const struct findings *before)
             now->items[kept++] = now->items[i];
     }
     now->count = kept;
+    if (now->slower && kept < all && !findings_faults(now) && is_slower(before)) {
+        now->items[now->count++] = *now->slower;
+        qsort(now->items, now->count, sizeof *now->items, by_weight);
+    }
 }
 
 void findings_free(struct findings *findings)
 {
     free(findings->items);
+    free(findings->slower);
     *findings = (struct findings){0};
 }

@@ -51,7 +51,7 @@ struct outside_calls {
 
 static uint64_t begin_of(const struct blackbox_op *op)
 {
-    return op->device ? op->gpu_begin : op->begin;
+    return op->device ? op->gpu_begin : call_waits_from(op);
 }
 
 static int by_gpu(const void *left, const void *right)

@@ -149,7 +149,8 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         if (op->state != WIRE_OP_DONE || op->result || (op->device && !op->gpu_end)) /* its kernels tell the end */
             continue;
         int64_t took = end > came ? (int64_t)(end - came) : 0;
-        double spent = (double)blocked(ends, came, end);
+        uint64_t waits = call_waits_from(op);
+        double spent = (double)blocked(ends, came > waits ? came : waits, end);
         if (op->device) {
             took = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
             spent = (double)took;

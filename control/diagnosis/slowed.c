@@ -300,9 +300,22 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
     free(outside);
 }
 
+static bool only_slow(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        if (finding_is_hang(findings->items[i].kind) || finding_is_note(findings->items[i].kind))
+            return false;
+    return findings->count > 0;
+}
+
+/* What is slow tells more, if it is no chance: another look shows that. */
 void rule_slowed(struct scene *scene, struct findings *findings)
 {
-    struct member_group *largest = findings->count || !scene->snapshot->before.count ? NULL : scene_largest(scene);
-    if (largest)
+    struct member_group *largest = scene->snapshot->before.count ? scene_largest(scene) : NULL;
+    struct findings alone = {0};
+    if (largest && !findings->count)
         judge(scene, findings, largest);
+    else if (largest && only_slow(findings))
+        judge(scene, &alone, largest);
+    findings->slower = alone.items;
 }

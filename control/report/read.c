@@ -94,7 +94,8 @@ static bool copy_op(struct blackbox_op *out, const Tutti__Op *op)
                                 .wait_slice = op->wait_slice,
                                 .rounds = op->rounds,
                                 .slices = op->slices,
-                                .step = op->step};
+                                .step = op->step,
+                                .waited = op->waited};
     report_copy_text(out->algorithm, sizeof out->algorithm, op->algorithm);
     return op_makes_sense(op);
 }

@@ -77,6 +77,7 @@ static Tutti__Op *op_message(const struct blackbox_op *op)
     out->rounds = op->rounds;
     out->slices = op->slices;
     out->step = op->step;
+    out->waited = op->waited;
     out->algorithm = *op->algorithm ? strdup(op->algorithm) : NULL;
     return out;
 }

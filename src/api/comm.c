@@ -494,6 +494,8 @@ tutti_result_t tutti_stream_query(tutti_stream_t stream)
         return error_set(TUTTI_INVALID_ARGUMENT, "stream is NULL");
     while (moved == TEAM_MOVED && (team = stream_visit(stream, false, &position))) {
         moved = team_progress(team);
+        if (moved != TEAM_MOVED)
+            team_waits(team);
         team_leave(team);
     }
     return moved == TEAM_MOVED ? TUTTI_SUCCESS : TUTTI_IN_PROGRESS;

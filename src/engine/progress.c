@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WAITS_OFTEN 64 /* operations since the last wait of the program, which it may wait for */
+
 /* ---- Queue ---- */
 
 void team_enqueue(struct team *team, struct op *op, struct tutti_stream *stream)
@@ -46,6 +48,7 @@ void team_begin(struct team *team, struct op *op, struct tutti_stream *stream)
 
 void team_issue(struct team *team, struct op *op, struct tutti_stream *stream)
 {
+    atomic_store_explicit(&team->waits_since, 0, memory_order_relaxed);
     team_begin(team, op, stream);
     if (atomic_load_explicit(&team->completed, memory_order_relaxed) != op->position + 1)
         engine_notice(team->engine);
@@ -72,6 +75,14 @@ static void note_end(struct team *team, const struct op *op, tutti_result_t resu
     }
 }
 
+/* A program that has long waited for nothing here hears of ends in another way. */
+static void note_waited(const struct team *team, const struct op *op)
+{
+    uint64_t told = atomic_load_explicit(&team->told, memory_order_relaxed);
+    if (told && op->position < told + WAITS_OFTEN)
+        trace_op_waited(op->trace, atomic_load_explicit(&team->waits_since, memory_order_relaxed));
+}
+
 /* When the user is told, nothing comes into the user's memory any more. */
 static void withdraw_windows(struct team *team, const struct op *op)
 {
@@ -91,6 +102,7 @@ static void end_op(struct team *team, struct op *op, tutti_result_t result)
         free(op->owned);
     op->owned = NULL;
     note_end(team, op, result);
+    note_waited(team, op);
     trace_op_end(op->team->trace, op->trace, result);
     if (op->stream)
         stream_leave(op->stream, op, result);

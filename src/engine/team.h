@@ -104,6 +104,7 @@ struct team {
     _Atomic uint32_t limit;       /* of a failed team: collectives up to this one go on */
     _Atomic uint64_t failed_from; /* position of the first operation that failed; UINT64_MAX: none has */
     _Atomic uint64_t told;        /* the user has waited for the operations below */
+    _Atomic uint64_t waits_since; /* ticks of the black box: the user waits for an end since then; 0: does not */
 
     /* the function that hears of lost peers and of the failure */
     pthread_mutex_t news_lock;

@@ -27,6 +27,7 @@
 #define LONG_QUEUE              (1u << 16)
 #define LOOK_EVERY              256 /* spins between two looks at the clock */
 #define LOOKS_BEFORE_YIELD      8
+#define SPINS_NOTED             8               /* a wait that is over before is none */
 #define LOOKS_ALONE             300             /* when every rank can have a processor */
 #define CROWDED_NOTE            16              /* spins before one that yields has its wait noted; */
 #define CROWDED_LOOKS           128             /* spins before this one looks whether to sleep, */
@@ -125,6 +126,12 @@ static bool engine_wait_goes_on(const struct team *team, uint64_t position, cons
            !(enough && atomic_load_explicit(enough, memory_order_acquire));
 }
 
+void team_waits(struct team *team)
+{
+    if (team->engine->trace && !atomic_load_explicit(&team->waits_since, memory_order_relaxed))
+        atomic_store_explicit(&team->waits_since, trace_now(), memory_order_relaxed);
+}
+
 /* Waits, progressing, until `position` operations have completed, it is enough, or it is time. */
 static void wait_until(struct team *team, uint64_t position, const _Atomic bool *enough, uint64_t deadline)
 {
@@ -132,6 +139,8 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
     uint64_t patience = (uint64_t)param_int(PARAM_SPIN) * NS_PER_US, give_up = 0, looked = 0;
     unsigned spins = 0;
     bool watched = false;
+    if (team->crowded && engine_wait_goes_on(team, position, enough))
+        team_waits(team); /* before the first switch to others, which may take long */
     if (team_yields_first(team) && engine_wait_goes_on(team, position, enough))
         sched_yield();
     while (engine_wait_goes_on(team, position, enough)) {
@@ -143,7 +152,9 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
         spin(team, spins);
         if (spins % 32 == 31)
             engine_assist(engine);
-        if (++spins % (team->crowded ? LOOKS_BEFORE_YIELD : LOOK_EVERY))
+        if (++spins == SPINS_NOTED)
+            team_waits(team);
+        if (spins % (team->crowded ? LOOKS_BEFORE_YIELD : LOOK_EVERY))
             continue;
         uint64_t now = clock_ns();
         looked = looked ? looked : now;
@@ -166,6 +177,7 @@ static void wait_until(struct team *team, uint64_t position, const _Atomic bool 
         sleep_for_news(team, deadline);
         give_up = looked = 0;
     }
+    atomic_store_explicit(&team->waits_since, 0, memory_order_relaxed);
     if (watched) {
         atomic_store(&team->attended, false);
         atomic_fetch_sub(&engine->attending, 1);

@@ -16,6 +16,9 @@ tutti_result_t team_wait(struct team *team, uint64_t position);
 /* The same, but ends well as soon as `enough`, too. */
 tutti_result_t team_wait_or(struct team *team, uint64_t position, const _Atomic bool *enough);
 
+/* The user asks whether an operation has ended: from the first time on until the next call, this is a wait, too. */
+void team_waits(struct team *team);
+
 /* The failure, for the team's user, who may then end the process: peers know of it before, but for those that do not
  * answer soon. Not under the engine's lock. */
 tutti_result_t team_report(struct team *team);

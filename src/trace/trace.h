@@ -415,6 +415,17 @@ static inline void trace_op_passed(struct trace_comm *comm, uint64_t seq, uint64
                               (algorithm ? WIRE_OP_HAS_NAME : 0) | WIRE_OP_DONE);
 }
 
+/* Before trace_op_end(), of what was not over at once: the program has waited for an end since then; 0: it does not. */
+static inline void trace_op_waited(struct trace_op *op, uint64_t since)
+{
+    struct wire_box_op *record = (struct wire_box_op *)op;
+    if (!record || !(trace_load(&record->stamp) & WIRE_OP_HAS_START))
+        return;
+    uint64_t begin = trace_load(&record->begin), now = trace_now(), from = since > begin ? since : begin;
+    uint64_t part = since && now > from ? WIRE_OP_WAITED_WHOLE * (now - from) / (now - begin) : 0;
+    trace_store(&record->what, trace_load(&record->what) | (1 + part) << WIRE_OP_WAITED);
+}
+
 /* The operation is over. The clock is read only if the operation was started or has waited. The record may be reused
  * from now on: the pointer is void. */
 static inline void trace_op_end(struct trace_comm *comm, struct trace_op *op, tutti_result_t result)

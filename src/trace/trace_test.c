@@ -49,7 +49,9 @@ static void test_round_trip(void **state)
     struct trace_op *bad = trace_op_begin(comm, 3, WIRE_BARRIER, -1, -1, -1, 0, 0);
     trace_op_start(bad, &ring, 1, 1);
     trace_count(trace, WIRE_COUNTER_REGISTERING, 17);
-    usleep(1);
+    uint64_t since = trace_now();
+    usleep(1000);
+    trace_op_waited(bad, since);
     trace_op_end(comm, bad, TUTTI_REMOTE_ERROR);
     begin(comm, 4);
 
@@ -77,6 +79,7 @@ static void test_round_trip(void **state)
     op = &seen->ops[2];
     assert_true(op->state == WIRE_OP_DONE && op->result == TUTTI_REMOTE_ERROR && op->end >= op->start && op->end > 0);
     assert_int_equal(op->registering, 17);
+    assert_true(op->waited > 1 && op->waited <= 1 + op->end - op->begin && seen->ops[1].waited == 0);
     assert_string_equal(blackbox_op_name(op->op), "");
     assert_int_equal(seen->ops[3].state, WIRE_OP_ENQUEUED);
     assert_int_equal(box->counters[WIRE_COUNTER_OPERATIONS], 4);

@@ -210,6 +210,11 @@ enum wire_op_state { WIRE_OP_ENQUEUED = 1, WIRE_OP_RUNNING = 2, WIRE_OP_DONE = 3
 #define WIRE_OP_POSITION     24
 #define WIRE_OP_POSITION_MAX ((1ull << 40) - 1)
 
+/* `waited`, once it is done: 1 + 254 times the part of the time since `begin` in which the program waited for an end.
+ * 0: not known, as in boxes of earlier writers, or where the program is not seen waiting. */
+#define WIRE_OP_WAITED       24 /* shift in `what` */
+#define WIRE_OP_WAITED_WHOLE 254
+
 /* Instead of an operator or a type. */
 #define WIRE_OP_NONE   255
 #define WIRE_OP_PREMUL 254
@@ -240,7 +245,7 @@ struct wire_box_op {
                      by each rank */
     uint64_t count;
     uint64_t bytes;
-    uint64_t what;              /* collective (8) | type (8) | operator (8) | 0 (8) | root or peer + 1 (32) */
+    uint64_t what;              /* collective (8) | type (8) | operator (8) | waited (8) | root or peer + 1 (32) */
     uint64_t begin, start, end; /* ticks */
     struct wire_box_wait wait[2];
     struct wire_name algorithm;

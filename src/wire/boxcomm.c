@@ -64,6 +64,9 @@ static void decode_op(struct blackbox_op *out, uint64_t stamp, const struct wire
         out->start = box_rate_ns(rate, in->start);
     if (stamp & WIRE_OP_HAS_END)
         out->end = box_rate_ns(rate, in->end);
+    unsigned waited = (in->what >> WIRE_OP_WAITED) & 0xff;
+    if (waited && stamp & WIRE_OP_HAS_END && out->end > out->begin)
+        out->waited = 1 + (out->end - out->begin) / WIRE_OP_WAITED_WHOLE * (waited - 1);
     if (stamp & WIRE_OP_HAS_END && !out->device && out->end > out->begin && in->peers <= out->end - out->begin)
         out->registering = in->peers; /* else of a writer that did not know of it */
     if (stamp & WIRE_OP_HAS_WAIT)

@@ -30,6 +30,7 @@ struct blackbox_op {
     bool device, captured;       /* a GPU carries it out: `end` is when that was seen; it is part of a graph */
     uint64_t gpu_begin, gpu_end; /* of a GPU's, done: ns by its own clock, which compares with no other; 0: not known */
     uint32_t sends_to, recvs_from; /* ranks, as bits, of a GPU's sends and receives */
+    uint64_t waited;               /* 1 + the ns in which the program waited for an end meanwhile; 0: not known */
     uint64_t registering;          /* ns in which its process registered memory meanwhile; 0 while it runs */
     int wait_peer;                 /* -1: nobody */
     uint32_t wait_round, wait_slice, rounds, slices;
