@@ -63,6 +63,7 @@ static void child(struct family *family, int rank, family_work work)
 {
     tutti_comm_t comm = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    family->pid[rank] = getpid(); /* the parent may come to that later than others need it */
     if (rank == 0) {
         if (tutti_get_unique_id(&family->id) != TUTTI_SUCCESS)
             _exit(3);
@@ -108,7 +109,7 @@ struct family *family_start_with(int count, int victim, const char *fault, int v
             abort();
         if (pid == 0)
             child(family, rank, work);
-        family->pid[rank] = pid; /* shared: not for the child to write */
+        family->pid[rank] = pid;
     }
     return family;
 }
@@ -121,6 +122,31 @@ bool family_wait_joined(struct family *family)
         return true;
     fprintf(stderr, "  %d of %d ranks have joined\n", atomic_load(&family->joined), family->count);
     return false;
+}
+
+char family_state(pid_t pid)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*d %*s %c", &state) != 1)
+        state = '?';
+    if (file)
+        fclose(file);
+    return state;
+}
+
+void family_await_end(const struct family *family, int rank)
+{
+    for (char state = 'R'; state != 'Z' && state != 'X' && state != '?'; family_nap(1))
+        state = family_state(family->pid[rank]);
+}
+
+void family_await_call(const struct family *family, int rank)
+{
+    const struct family_report *report = &family->report[rank];
+    while (!atomic_load(&report->ended) && (!atomic_load(&report->issued) || family_state(family->pid[rank]) == 'R'))
+        family_nap(1);
 }
 
 static bool reap(struct family *family, int rank, bool *right)

@@ -50,6 +50,12 @@ bool family_wait(struct family *family, int seconds);
 void family_free(struct family *family);
 /* Until all have joined, or 60 s. */
 bool family_wait_joined(struct family *family);
+/* Of a process's main thread, as the system says it: 'S' sleeps, 'T' is stopped, 'Z' has ended, '?' is no more. */
+char family_state(pid_t pid);
+/* Until the rank's process has ended. */
+void family_await_end(const struct family *family, int rank);
+/* Until the rank, which counts its call in `issued`, waits there, or has ended. */
+void family_await_call(const struct family *family, int rank);
 
 void family_nap(int ms);
 /* For LaunchHostFunc(), with the family: holds up the stream until family->stop. */

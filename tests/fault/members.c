@@ -247,7 +247,8 @@ static void one_shrinks_before_others_know(struct family *family, int rank, tutt
     if (rank == family->victim)
         die_late();
     if (rank == 0) {
-        family_nap(400);
+        family_await_end(family, family->victim);
+        family_nap(250);
         family_end(family, rank, NULL, tutti_comm_shrink(comm, &family->victim, 1, &child, NULL));
     } else {
         tutti_result_t result = tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL);
@@ -270,7 +271,8 @@ static void one_shrinks_that_never_met_the_dead(struct family *family, int rank,
     if (rank == family->victim)
         die_late();
     if (rank == 1) {
-        family_nap(400);
+        family_await_end(family, family->victim);
+        family_nap(250);
         family_end(family, rank, NULL, tutti_comm_shrink(comm, &family->victim, 1, &child, NULL));
     } else {
         tutti_result_t result = tutti_recv(&value, 1, TUTTI_FLOAT32, 1, comm, NULL);
@@ -279,13 +281,13 @@ static void one_shrinks_that_never_met_the_dead(struct family *family, int rank,
     shrinks_again(family, rank, comm, child, &family->victim, 1);
 }
 
-/* Most likely the others wait in the call then. */
+/* The others wait in the call then; most likely they have been heard. */
 static void comes_last(struct family *family, int rank, bool last)
 {
     atomic_fetch_add(&family->report[rank].issued, 1);
     for (int other = 0; last && other < family->count; other++)
-        while (!atomic_load(&family->report[other].issued) && !family->report[other].ended)
-            family_nap(1);
+        if (other != rank)
+            family_await_call(family, other);
     family_nap(last ? 150 : 0);
 }
 
@@ -338,22 +340,26 @@ static void one_is_late(struct family *family, int rank, tutti_comm_t comm)
 }
 
 struct aborter {
+    struct family *family;
     tutti_comm_t comm;
-    int after_ms;
 };
 
+/* When all but the last one wait in the call, and most likely have been heard. */
 static void *abort_soon(void *argument)
 {
     const struct aborter *aborter = argument;
-    family_nap(aborter->after_ms);
+    for (int rank = 0; rank < aborter->family->count - 1; rank++)
+        family_await_call(aborter->family, rank);
+    family_nap(150);
     tutti_comm_abort(aborter->comm);
+    atomic_store(&aborter->family->stop, true);
     return NULL;
 }
 
 /* The last rank comes too late, or not at all: it hears of it all the same. */
 static void one_aborts(struct family *family, int rank, tutti_comm_t comm)
 {
-    struct aborter aborter = {comm, 150};
+    struct aborter aborter = {family, comm};
     tutti_comm_t child = NULL;
     pthread_t thread;
     if (rank == 0 && pthread_create(&thread, NULL, abort_soon, &aborter) != 0)
@@ -362,10 +368,13 @@ static void one_aborts(struct family *family, int rank, tutti_comm_t comm)
         tutti_result_t state = TUTTI_SUCCESS;
         while (state == TUTTI_SUCCESS && tutti_comm_get_async_error(comm, &state) == TUTTI_SUCCESS && !family->variant)
             family_nap(1);
-        family_nap(family->variant ? 600 : 0);
+        while (!atomic_load(&family->stop))
+            family_nap(1);
+        family_nap(family->variant ? 450 : 0);
         family_end(family, rank, family->variant ? NULL : comm,
                    family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL) : state);
     } else {
+        atomic_fetch_add(&family->report[rank].issued, 1);
         family_end(family, rank, NULL,
                    family->variant ? tutti_comm_shrink(comm, NULL, 0, &child, NULL)
                                    : tutti_comm_split(comm, 0, 0, &child, NULL));
@@ -393,18 +402,6 @@ static void shrinks_often(struct family *family, int rank, tutti_comm_t comm)
     tutti_comm_destroy(comm);
 }
 
-static char state_of(pid_t pid)
-{
-    char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%*d %*s %c", &state) != 1)
-        state = '?';
-    if (file)
-        fclose(file);
-    return state;
-}
-
 /* The parent of a shrunken communicator ends without a peer: all others are stopped until that is done. Variants: the
  * rank that is left out has died, or lives; the parent is destroyed, or aborted before. */
 static void parents_end_alone(struct family *family, int rank, tutti_comm_t comm)
@@ -418,7 +415,7 @@ static void parents_end_alone(struct family *family, int rank, tutti_comm_t comm
     if (rank != 0)
         kill(getpid(), SIGSTOP);
     for (int other = 1; rank == 0 && other <= last - (family->variant & 1); other++)
-        while (state_of(family->pid[other]) != 'T')
+        while (family_state(family->pid[other]) != 'T')
             family_nap(1);
     if (rank == 0 && family->variant & 2)
         right &= tutti_comm_abort(comm) == TUTTI_SUCCESS;
@@ -450,12 +447,13 @@ static void without_blocking(struct family *family, int rank, tutti_comm_t comm)
     float one = 1, sum;
     config.blocking = bad.blocking = 0;
     bad.policy = 77;
-    if (last)
-        family_nap(200);
+    while (last && !atomic_load(&family->report[0].issued))
+        family_nap(1);
     tutti_result_t result = tutti_comm_split(comm, last ? TUTTI_SPLIT_NOCOLOR : 3, 0, &child, &config);
     bool right = result == TUTTI_IN_PROGRESS && !child == last;
     if (rank == 0) /* the last one has not come */
         right &= tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, NULL) == TUTTI_IN_PROGRESS;
+    atomic_fetch_add(&family->report[rank].issued, 1);
     right = right && wait_made(comm, child) == TUTTI_SUCCESS && (last || works(family, rank, child, family->count - 1));
     child = NULL;
     result = tutti_comm_shrink(comm, NULL, 0, &child, &config);
@@ -492,7 +490,9 @@ static void aborts_what_is_made(struct family *family, int rank, tutti_comm_t co
         state = state == TUTTI_SUCCESS ? tutti_comm_synchronize(comm) : state;
     }
     family_end(family, rank, last ? comm : child, state);
-    family_nap(last ? 0 : 1000); /* else the last one would find them gone */
+    atomic_fetch_add(&family->report[rank].issued, 1);
+    while (!atomic_load(&family->report[family->count - 1].issued)) /* the last one would find them gone */
+        family_nap(1);
     bool heard_first =
         rank != 0 && result == TUTTI_REMOTE_ERROR && !child; /* the abort was there before this rank's call */
     family->report[rank].went_on =
