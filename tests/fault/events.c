@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LATE_MS 400
-
 static const char *over;
 
 struct ear {
@@ -83,13 +81,14 @@ static void hear_of_lanes(struct ear *ear, const struct family *family, tutti_co
     swap(1, comm);
 }
 
-static void hear_of_waiting(struct ear *ear, const struct family *family, tutti_comm_t comm)
+static void hear_of_waiting(struct ear *ear, struct family *family, tutti_comm_t comm)
 {
     tutti_event_t event = {0};
     unsigned char byte;
     tutti_recv(&byte, 1, TUTTI_UINT8, 1, comm, NULL);
-    tutti_comm_synchronize(comm);
     bool heard = hear(ear, TUTTI_EVENT_WAITING, &event);
+    atomic_store(&family->stop, true);
+    tutti_comm_synchronize(comm);
     expect(ear,
            heard && event.rank == 1 && event.process == (uint32_t)family->pid[1] && strstr(event.text, "for rank 1"),
            "waiting", &event);
@@ -152,7 +151,8 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     if (rank == 1) {
         for (int i = 0; i < 2 && strcmp(over, "tcp") == 0; i++)
             swap(0, comm);
-        family_nap(LATE_MS);
+        while (!atomic_load(&family->stop)) /* until rank 0 has heard that it is late */
+            family_nap(1);
         tutti_send(&byte, 1, TUTTI_UINT8, 0, comm, NULL);
         tutti_comm_synchronize(comm);
     }
