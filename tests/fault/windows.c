@@ -31,6 +31,7 @@ struct scene {
 static unsigned char *local;       /* SIZE bytes to put */
 static unsigned char mirror[SIZE]; /* of memory that is a GPU's, perhaps */
 static bool apart;                 /* GPUs of two hosts */
+static int word[2];                /* a pipe from rank 1 to rank 0, beside the library */
 
 static void *take(void)
 {
@@ -276,6 +277,8 @@ static int gives_up_awaited(int rank, tutti_comm_t parent, tutti_window_t unused
         if (rank == 1 && (tutti_wait_signal(&wait, 1, comm, NULL) != TUTTI_SUCCESS ||
                           tutti_put(local, SIZE, TUTTI_UINT8, 0, window, 0, comm, NULL) != TUTTI_SUCCESS))
             return complain(rank, "a put behind a wait", comm);
+        if (rank == 1 ? write(word[1], "x", 1) != 1 : read(word[0], mirror, 1) != 1)
+            return complain(rank, "a word", comm);
         if (rank == 0)
             usleep(50000); /* the put lies there */
         if (rank == 0 && aborts)
@@ -340,7 +343,7 @@ static int play(const struct scene *scene)
 {
     int ends[2], status[2];
     pid_t pid[2];
-    if (pipe(ends) != 0)
+    if (pipe(ends) != 0 || pipe(word) != 0)
         return 1;
     for (int rank = 0; rank < 2; rank++)
         if ((pid[rank] = fork()) == 0)
@@ -351,8 +354,10 @@ static int play(const struct scene *scene)
         if (rank == 0 && scene->timeout)
             kill(pid[1], SIGKILL);
     }
-    close(ends[0]);
-    close(ends[1]);
+    for (int i = 0; i < 2; i++) {
+        close(ends[i]);
+        close(word[i]);
+    }
     bool right = status[0] == 0 && (scene->dies ? WIFSIGNALED(status[1]) : status[1] == 0);
     printf("%s: %s\n", scene->name, right ? "right" : "WRONG");
     fflush(stdout);
