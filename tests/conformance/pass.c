@@ -62,21 +62,20 @@ static void throttles_the_lanes_that_it_should(void **state)
         pair_until(&pair, under_test->put(fast->lane, &put) == TUTTI_SUCCESS);
     }
     pair_until(&pair, fast->counts[NOTE_SENT] == PUTS);
-    assert_true(pair.at->counts[NOTE_SENT] < PUTS);
+    assert_true(pair.at->counts[NOTE_SENT] < PUTS || clock_ns() - begun >= NS_PER_S); /* or this process stood still */
     pair_until(&pair, pair.at->counts[NOTE_SENT] == PUTS);
     assert_true(clock_ns() - begun >= NS_PER_S); /* four of the five had to wait for a quarter of a second each */
     free(source);
     pair_close(&pair);
 }
 
-/* What waits before the gate is given up without having been sent. */
-static void gives_up_what_waits(void **state)
+/* False: the first put's quarter of a second was over before the others were given up, so they may have been sent. */
+static bool give_up_before_the_gate(void)
 {
     struct pair pair;
     uint8_t *source = calloc(1, 1 << 20), *kept = calloc(1, 1 << 18);
-    (void)state;
-    stand_between("throttle=1M");
     pair_open(&pair);
+    uint64_t begun = clock_ns();
     for (uint64_t i = 0; i < 3; i++) {
         struct put put = {
             .source = place_host(i ? source : kept), .length = i ? 1 << 20 : 1 << 18, .imm = (uint32_t)i, .token = i};
@@ -84,12 +83,25 @@ static void gives_up_what_waits(void **state)
     }
     under_test->give_up(pair.at->lane, 1);
     under_test->give_up(pair.at->lane, 2);
+    bool in_time = clock_ns() - begun < NS_PER_S / 4;
     free(source);
-    assert_int_equal(send_pattern(pair.at, 4, 10, 1), TUTTI_SUCCESS);
-    pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
-    assert_int_equal(pair.bt->counts[NOTE_ARRIVED], 1);
+    if (in_time) {
+        assert_int_equal(send_pattern(pair.at, 4, 10, 1), TUTTI_SUCCESS);
+        pair_until(&pair, pair.bt->counts[NOTE_MESSAGE] == 1);
+        assert_int_equal(pair.bt->counts[NOTE_ARRIVED], 1);
+    }
     pair_close(&pair);
     free(kept);
+    return in_time;
+}
+
+/* What waits before the gate is given up without having been sent. */
+static void gives_up_what_waits(void **state)
+{
+    (void)state;
+    stand_between("throttle=1M");
+    while (!give_up_before_the_gate())
+        ;
 }
 
 static void ends_lanes_at_random(void **state)
