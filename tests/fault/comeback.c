@@ -77,7 +77,7 @@ static void part(struct family *family, int rank, tutti_comm_t comm, unsigned ch
 
 static void come_back(struct family *family, int rank, tutti_comm_t first)
 {
-    static const int stops[] = {4000, 1450, 1550};
+    static const int stops[] = {4000, 2450, 2550};
     unsigned char *out = malloc(LENGTH), *in = malloc(LENGTH);
     tutti_comm_t kept[8] = {first};
     int count = 1;
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     over = argv[1];
     setenv("TUTTI_TRANSPORT", over, 1);
     setenv("TUTTI_DEBUG", "none", 0);
-    setenv("TUTTI_TIMEOUT", "1500ms", 1);
+    setenv("TUTTI_TIMEOUT", "2500ms", 1); /* longer than a living rank waits for a processor */
     setenv("TUTTI_PROBE_AFTER", "300ms", 1);
     setenv("TUTTI_PROBE_TIMEOUT", "300ms", 1);
     judge(family_start(2, -1, quick ? 1 : 3, 1, come_back), 60, "peers that come back");
