@@ -222,6 +222,9 @@ static bool wait_for(bool stopped_too, pid_t *pid, const bool *stops, bool *died
 {
     for (int ms = 0; ms < seconds * 1000; ms += 5) {
         reap(pid, died);
+        for (int i = 0; i < MEMBERS && stopped_too; i++) /* one may come to its stop only now */
+            if (pid[i] && stops[i])
+                kill(pid[i], SIGCONT);
         if (all_have(stopped_too, pid, stops))
             return true;
         nap(5);
@@ -250,9 +253,6 @@ static bool finish_run(pid_t *pid, bool *stops, bool *killed, const char *what)
 {
     bool died[MEMBERS] = {false};
     bool right = wait_for(false, pid, stops, died, 100);
-    for (int i = 0; i < MEMBERS; i++)
-        if (pid[i] && stops[i])
-            kill(pid[i], SIGCONT);
     right &= wait_for(true, pid, stops, died, 100);
     atomic_store(&job->over, true);
     if (!right)
