@@ -159,8 +159,9 @@ static void test_told_of_each_segment(void **state)
     finish(script, pair);
 }
 
-/* A lane that has read the source has not delivered: the time is when the peer has it, also if it says so late. */
-static void test_true_time(void **state)
+/* A lane that has read the source has not delivered: the time is when the peer has it, also if it says so late. False:
+ * this process stood still during the report by which clocks are compared, so the times say nothing. */
+static bool tells_true_time(void)
 {
     struct script *script = start_joined(1);
     struct payload *pair[2];
@@ -174,10 +175,12 @@ static void test_true_time(void **state)
     assert_int_equal(lane->view.segments, 2);
     assert_int_equal(lane->view.outstanding, 2 * SEGMENT);
     usleep(5000);
+    uint64_t begin = clock_ns();
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
     link_poll(script->side[1].domain);
     assert_true(
         script_act(script, 1, 0, SCRIPT_DELIVER)); /* its report, at once: the quickest, by which clocks are compared */
+    bool quick = clock_ns() - begin < 5 * NS_PER_MS;
     assert_int_equal(told.landed[0], 1);
     assert_true(told.last_landed - told.last_posted >= 5000000);
     assert_true(script_act(script, 0, 0, SCRIPT_DELIVER));
@@ -185,8 +188,16 @@ static void test_true_time(void **state)
     usleep(20000);
     assert_true(script_act_all(script, 1, SCRIPT_DELIVER) > 0);
     assert_int_equal(told.landed[0], 2);
-    assert_true(told.last_landed < arrived + 10000000);
+    assert_true(!quick || told.last_landed < arrived + 10000000);
     finish(script, pair);
+    return quick;
+}
+
+static void test_true_time(void **state)
+{
+    (void)state;
+    while (!tells_true_time())
+        ;
 }
 
 static void test_window(void **state)
