@@ -14,6 +14,9 @@ import unittest
 import urllib.error
 import urllib.request
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
+
 ASK, ANSWER = struct.Struct("<II16s16sHHI"), struct.Struct("<IIHH")
 ASK_MAGIC, ANSWER_MAGIC, AGAIN = 0x31414C54, 0x31474C54, 2
 TOKENS = {"red": "red-token-of-a-tenant", "blue": "blue-token-of-a-tenant 4", "boss": "boss-token-of-a-tenant operator"}
@@ -54,7 +57,9 @@ class Programs(unittest.TestCase):
         CASE = self
         folder = tempfile.TemporaryDirectory(prefix="tutti-paths-")
         self.addCleanup(folder.cleanup)
-        self.folder, self.url = folder.name, "127.0.0.1:0"
+        held, port = hold_port()  # for all masters, one after another
+        self.addCleanup(held.close)
+        self.folder, self.url = folder.name, f"127.0.0.1:{port}"
         self.write("tenants", "".join(f"{name} {rest}\n" for name, rest in TOKENS.items()))
         self.start_master()
 

@@ -251,22 +251,21 @@ def check(watch, pid, options):
         raise Failure("the hook did not end well:\n" + watch.master.tail())
 
 
-def free_ports(count):
-    """Not the same one twice, as two jobs that let torchrun find one may get."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+def hold_port():
+    """A socket that is bound, and does not listen. Nobody is given its port before it is closed; torchrun, which sets
+    SO_REUSEADDR, listens there all the same. PyTorch takes seconds to be loaded."""
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
 
 
 def run(options, folder):
-    things = []
+    things, held = [], []
     try:
-        ports = free_ports(2)
-
         def start(name):
-            things.append(Job(options, os.path.join(folder, name), ports.pop()))
+            held.append(hold_port())
+            things.append(Job(options, os.path.join(folder, name), held[-1].getsockname()[1]))
             return things[-1]
         undisturbed = start("undisturbed")
         if not options.together:
@@ -283,6 +282,8 @@ def run(options, folder):
     finally:
         for thing in things:
             thing.end()
+        for port in held:
+            port.close()
 
 
 def main():

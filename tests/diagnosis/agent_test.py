@@ -216,8 +216,9 @@ class AgentTest(unittest.TestCase):
 
     def test_masters_come_and_go(self):
         self.job(2)
-        first = self.master()
-        port = first.server_port
+        held, port = hold_port()
+        self.addCleanup(held.close)
+        first = self.master(port)
         agent = self.agent(port)
         first.wait(2)
         first.close()

@@ -24,11 +24,11 @@ class FanInTest(HostsTest):
         for host in ("row", "hall"):
             os.mkdir(self.path(host))
 
-    def relay(self, host, to, port=0):
+    def relay(self, host, to, port=None):
+        port = port or self.hold_port()
         relay = self.start(TUTTI, "agent", "--master", to, "--token", self.token, "--host", host,
                            "--dir", self.path(host), "--listen", f"127.0.0.1:{port}")
-        relay.url = relay.wait(r"Agents report to (\S+)").group(1)
-        relay.port = int(relay.url.rsplit(":", 1)[1])
+        relay.url, relay.port = relay.wait(r"Agents report to (\S+)").group(1), port
         return relay
 
     def leaf(self, host, to):

@@ -75,6 +75,12 @@ class HostsTest(unittest.TestCase):
         self.programs.append(Program(*words))
         return self.programs[-1]
 
+    def hold_port(self):
+        """Nobody else gets it before the test is over, also while no program of the test listens there."""
+        held, port = hold_port()
+        self.addCleanup(held.close)
+        return port
+
     # ---- A job on two hosts
 
     def start_job(self, *words):
@@ -104,9 +110,10 @@ class HostsTest(unittest.TestCase):
 
     def start_master(self, *options):
         tls = ("--certificate", self.certificate, "--key", self.path("key.pem")) if self.certificate else ()
-        master = self.start(TUTTI, "master", "--token", self.token, "--listen", "127.0.0.1:0", *tls, *options)
+        self.port = self.hold_port()
+        master = self.start(TUTTI, "master", "--token", self.token, "--listen", f"127.0.0.1:{self.port}", *tls,
+                            *options)
         self.url = master.wait(r"Agents report to (\S+)").group(1)
-        self.port = int(self.url.rsplit(":", 1)[1])
         return master
 
     def start_agent(self, host, *options):

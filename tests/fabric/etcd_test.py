@@ -16,22 +16,15 @@ import time
 import unittest
 import urllib.request
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
+
 MASTER, AGENT, ROOT = map(os.path.abspath, sys.argv[1:4])
 KILLS = int(os.environ.get("TUTTI_ETCD_KILLS", "2"))
 ASK, ANSWER, ASK_MAGIC = struct.Struct("<II16s16sHHI"), struct.Struct("<IIHH"), 0x31414C54
 TOKEN = "a-tenant-of-the-test"
 ENDS = [ipaddress.ip_address("::ffff:" + text).packed for text in ("10.81.0.11", "10.82.0.12")]
 BATCH, MOST = 8, 64  # lanes that come at a time; that live
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Process:
@@ -72,11 +65,20 @@ class Shared(unittest.TestCase):
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(text)
         self.start_etcd()
-        self.urls = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        self.urls = [f"127.0.0.1:{port}" for port in self.ports(2)]
         self.masters = [self.start_master(url) for url in self.urls]
         self.one_leads()
         self.start(AGENT, "--master", ",".join(f"http://{url}" for url in self.urls), "--token", self.path("token"),
                    "--socket", self.path("sock"))
+
+    def ports(self, count):
+        """Nobody else gets them before the test is over."""
+        found = []
+        for _ in range(count):
+            held, port = hold_port()
+            self.addCleanup(held.close)
+            found.append(port)
+        return found
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -103,7 +105,7 @@ class Shared(unittest.TestCase):
         return program
 
     def start_etcd(self):
-        ports = free_ports(6)
+        ports = self.ports(6)
         cluster = ",".join(f"m{i}=http://127.0.0.1:{ports[3 + i]}" for i in range(3))
         for i in range(3):
             client, peer = (f"http://127.0.0.1:{ports[i + k]}" for k in (0, 3))

@@ -17,6 +17,9 @@ import unittest
 import urllib.error
 import urllib.request
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
+
 MASTER, AGENT, LAB = map(os.path.abspath, sys.argv[1:4])
 NAME = f"p{os.getpid() & 0xFFFFF:05x}"
 LEAVES, SPINES, SILENT, CUT = 3, 4, 1, "l1.u2"
@@ -64,7 +67,9 @@ class Probes(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tutti-probes-")
         self.addCleanup(folder.cleanup)
-        self.folder, self.url = folder.name, "127.0.0.1:0"
+        held, port = hold_port()  # for all masters, one after another
+        self.addCleanup(held.close)
+        self.folder, self.url = folder.name, f"127.0.0.1:{port}"
         self.write("tenants", "".join(f"{name} {rest}\n" for name, rest in TOKENS.items()))
         for name, rest in TOKENS.items():
             self.write(name, rest.split()[0])

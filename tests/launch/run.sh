@@ -26,11 +26,7 @@ open_mpi_5()
     missing "Open MPI 5"
 }
 
-free_port()
-{
-    # 20000..31999, from the process id: others on this machine are unlikely to use the same.
-    echo $((20000 + ($$ * 7 + $1) % 12000))
-}
+[ -n "${HELD_PORT-}" ] || exec python3 "$(dirname "$0")/../../benchmarks/held_port.py" "$0" "$@"
 
 case $launcher in
 openmpi | openmpi-nopmix)
@@ -61,7 +57,7 @@ torchrun)
     kind="torchrun"
     # -r 1 -t 1: this old release of torch cannot start without redirection under newer Pythons.
     out=$(timeout 200 /usr/bin/python3 -m torch.distributed.run --no_python --nproc_per_node=$n -r 1 -t 1 \
-        --master_addr=127.0.0.1 --master_port="$(free_port 0)" $MESON_EXE_WRAPPER "$program" 2>&1)
+        --master_addr=127.0.0.1 --master_port="$HELD_PORT" $MESON_EXE_WRAPPER "$program" 2>&1)
     ;;
 slurm-variables)
     # Its variables, set by hand: slurm_test.py has a real one.
@@ -73,9 +69,8 @@ slurm-variables)
     ;;
 tutti-variables)
     kind="tutti run"
-    port=$(free_port 1)
     out=$(for i in 0 1 2 3; do
-        TUTTI_RANK=$i TUTTI_SIZE=$n TUTTI_LOCAL_RANK=$i TUTTI_LOCAL_SIZE=$n TUTTI_ID=127.0.0.1:$port \
+        TUTTI_RANK=$i TUTTI_SIZE=$n TUTTI_LOCAL_RANK=$i TUTTI_LOCAL_SIZE=$n TUTTI_ID=127.0.0.1:$HELD_PORT \
             TUTTI_NONCE=00112233445566778899aabbccddeeff timeout 120 $MESON_EXE_WRAPPER "$program" &
     done 2>&1; wait)
     ;;

@@ -6,10 +6,12 @@ torch_alias.py: starts itself in each way. The package is found as a pip package
 """
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 HERE = os.path.abspath(__file__)
 NAMES = ["gloo"] if os.environ.get("ALIAS_IMPORTS") else ["gloo", "cpu:gloo", None]
@@ -115,10 +117,9 @@ def main():
         launch = ["-m", "torch.distributed.run", "-r", "1", "-t", "1", "--nproc_per_node=2", "--standalone",
                   HERE, "rank"]
         passes("torchrun", launch, environment)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        passes("spawn", [HERE, "spawn"], environment | {"MASTER_PORT": str(port), "WORLD_SIZE": "2"})
+        held, port = hold_port()
+        with held:
+            passes("spawn", [HERE, "spawn"], environment | {"MASTER_PORT": str(port), "WORLD_SIZE": "2"})
         status, text = run(["-c", "import torch, tutti.torch"], environment | {"TUTTI_TORCH_AS": "nccl"})
         if not status or "tutti can stand for \"gloo\" alone" not in text:
             sys.exit(f"another name: status {status}\n{text}")

@@ -11,7 +11,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from torch_ranks import name_rank, free_port
+from torch_ranks import hold_port, name_rank
 import tutti.torch  # noqa: F401
 
 TURNS = 3
@@ -53,7 +53,7 @@ def cycles():
 
 def main():
     for how in ("all",) * TURNS + ("one", "cycles"):
-        port, ranks = free_port(), {}
+        (held, port), ranks = hold_port(), {}
         for rank in range(2):
             process = os.fork()
             if not process:
@@ -65,6 +65,7 @@ def main():
             rank = ranks.pop(process)
             if status:
                 sys.exit(f"{how}: rank {rank} ended with {os.waitstatus_to_exitcode(status)}")
+        held.close()
 
 
 main()

@@ -4,10 +4,12 @@ together of a feature."""
 import ctypes
 import os
 import signal
-import socket
 import sys
 import traceback
 from datetime import timedelta
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "benchmarks"))
+from held_port import hold_port  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
 LIMIT = timedelta(seconds=30)
@@ -19,12 +21,6 @@ class Absent(Exception):
 
 class Outside(Exception):
     """This rank has no part in it."""
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def name_rank(rank, n, port):
@@ -51,7 +47,7 @@ def rank_process(rank, n, port, work):
 
 def run(n, work):
     """Lets n ranks do the work; 1: one has failed, and the others were ended."""
-    port, ranks, failed = free_port(), {}, 0
+    (held, port), ranks, failed = hold_port(), {}, 0
     for rank in range(n):
         process = os.fork()
         if process == 0:
@@ -65,6 +61,7 @@ def run(n, work):
             for other in ranks:
                 os.kill(other, signal.SIGKILL)
         failed |= status != 0
+    held.close()
     return int(failed)
 
 
