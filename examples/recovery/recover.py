@@ -5,8 +5,8 @@ went.
 
     python3 examples/recovery/recover.py [--ranks 8] [--steps 40] [--every 10] [--rank 5] [--at 27] [--alone]
 
-Exit status 1: another rank was named, or the losses are not those of a run that nobody disturbed. With --alone there
-is neither agent nor master: what the library and torchrun do by themselves.
+Exit status 1: another rank was called stopped, or the losses are not those of a run that nobody disturbed. With --alone
+there is neither agent nor master: what the library and torchrun do by themselves.
 """
 import argparse
 import json
@@ -159,10 +159,10 @@ class Watch:
                               "--host", os.uname().nodename])
 
     def verdicts(self):
-        return self.master.find(r"^VERDICT: (.*)")
+        return self.master.find(r"^VERDICT: (.* is stopped.*)")
 
     def hooks(self):
-        return self.master.find(r"hook of verdict 1: (.*)")
+        return self.master.find(r"hook of verdict \d+: (.*)")
 
     def end(self):
         self.master.end()
@@ -242,13 +242,14 @@ def compare(losses, undisturbed, steps):
 
 
 def check(watch, pid, options):
-    """One verdict, of the rank that was stopped."""
+    """One process is called stopped, which is the rank. Where processors are few others may be called slow, too: no
+    hook runs for that, and torchrun begins anew once at most."""
     said = [found.group(1) for _, found in watch.verdicts()]
     print(f"verdict: {said[0]}")
     if len(said) != 1 or not re.match(rf"rank {options.rank}\b.*process {pid}\b.* is stopped", said[0]):
         raise Failure("want one verdict, of that rank:\n" + watch.master.tail())
-    if watch.hooks()[0][1].group(1) != "exit status 0":
-        raise Failure("the hook did not end well:\n" + watch.master.tail())
+    if any(found.group(1) != "exit status 0" for _, found in watch.hooks()):
+        raise Failure("a hook did not end well:\n" + watch.master.tail())
 
 
 def hold_port():

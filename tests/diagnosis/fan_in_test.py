@@ -110,7 +110,7 @@ class FanInTest(HostsTest):
 
     def test_hostile(self):
         """One that floods, makes up hosts, or sends garbage is refused and named at the master; the others stay."""
-        self.levels()
+        self.levels("--stuck", "60s")  # longer than a rank may have no processor
         self.until(self.all_heard, "a", "b", "row", "hall")
         for page, body, status, sentence in (
                 ("/report", b"\x12\xffgarbage", 400, "no report"), ("/bundle", b"\x12\xffgarbage", 400, "no bundle"),
@@ -136,7 +136,7 @@ class FanInTest(HostsTest):
         self.assertRegex(self.page("/"), r"\nLatest refusal: the agent at 127.0.0.1 says: (the agent at 127.0.0.1 "
                          r"says: )?127.0.0.1 was refused, \d+ times so far: ")
         self.until(self.all_heard, "a", "b", "row", "hall")
-        self.assertNotIn("VERDICT", self.master.text)
+        self.assertNotIn(" hang: ", self.master.text)
         status, text = http_get(self.row.port)
         self.assertEqual((status, text), (404, "There is nothing to read here: ask the master\n"))
 

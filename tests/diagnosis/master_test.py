@@ -38,6 +38,16 @@ class MasterTest(HostsTest):
         """On a crowded machine something is slow, too."""
         return [verdict for verdict in verdicts if verdict["class"].endswith("hang")]
 
+    def heard_of(self, *hosts):
+        """What the master knows, once none of these hosts is silent: an agent may have had no processor for a while."""
+        end = time.monotonic() + NAMED
+        while True:
+            state = json.loads(self.page("/verdicts"))
+            if sorted(host["name"] for host in state["hosts"] if not host["silent"]) == sorted(hosts):
+                return state
+            self.assertLess(time.monotonic(), end, state)
+            time.sleep(0.1)
+
     def test_stopped(self):
         """Over TLS: no hang while all is well, then the culprit, the hook, the pages and the history;
         at last it is over."""
@@ -61,15 +71,15 @@ class MasterTest(HostsTest):
             self.assertEqual(file.read(), f"stopped 2 b {pid}\n")
         with open(self.path("json-stopped"), encoding="ascii") as file:
             self.assertEqual(json.load(file)["text"], sentence)
-        state = json.loads(self.page("/verdicts"))
+        state = self.heard_of("a", "b")
         self.assertEqual([(v["kind"], v["confidence"], v["host"], v["pid"], v["number"])
                           for v in self.hangs(state["verdicts"])], [("stopped", "certain", "b", pid, int(number))])
-        self.assertEqual(sorted(h["name"] for h in state["hosts"] if not h["silent"]), ["a", "b"])
         self.assertLess(max(abs(h["clock_ahead_seconds"]) for h in state["hosts"]), 1)
         self.assertIn(f'tutti_verdict_standing{{number="{number}",kind="stopped",confidence="certain",host="b",'
                       'rank="2"} 1\n', self.page("/metrics"))
         self.assertTrue(self.page("/metrics").endswith("# EOF\n"))
-        self.assertIn(f"VERDICT: {sentence[:30]}", self.page("/"))
+        # the wait that it is told by may be another one by now
+        self.assertRegex(self.page("/"), rf"VERDICT: rank 2 .*\(process {pid}( on b|; ).* is stopped and is waited for")
         self.assertRegex(self.page("/network"), r"^NETWORK: job world\S*, 4 ranks on 2 hosts: ")
         self.ranks[2].send_signal(signal.SIGCONT)
         master.wait(rf"verdict {number} is over, after ")
@@ -109,9 +119,9 @@ class MasterTest(HostsTest):
         master = self.start_all("--stuck", "1s", "--hook", f"touch {self.path('ran')}",
                                 "--webhook", "http://127.0.0.1:1/", "--sure", "certain")
         self.ranks[0].send_signal(signal.SIGSTOP)
-        master.wait("VERDICT: rank 0 ")
-        master.wait(rf"hook of verdict 1: dry run, --act would run: touch {self.path('ran')}\n")
-        master.wait(r"hook of verdict 1: dry run, --act would post to: http://127.0.0.1:1/\n")
+        number = master.wait(r"verdict (\d+) begins\nVERDICT: rank 0 .* is stopped", NAMED).group(1)
+        master.wait(rf"hook of verdict {number}: dry run, --act would run: touch {self.path('ran')}\n")
+        master.wait(rf"hook of verdict {number}: dry run, --act would post to: http://127.0.0.1:1/\n")
         self.assertFalse(os.path.exists(self.path("ran")))
         master.process.kill()
         master.process.wait()
@@ -168,10 +178,9 @@ class MasterTest(HostsTest):
         end = time.monotonic() + NAMED
         while "1 black boxes cannot be read\n" not in (text := self.page("/")) and time.monotonic() < end:
             time.sleep(0.1)  # the report that says so is on its way
-        self.assertRegex(text, r"0 verdicts now, 0 in all\n")
         self.assertRegex(text, r"\na  .* 1 black boxes cannot be read\n")
         self.assertRegex(self.page("/metrics"), r"tutti_master_refusals_total 2\d\n")
-        self.assertNotIn("VERDICT", master.text)
+        self.assertNotIn(" hang: ", master.text)  # a rank may be slow for a while where processors are few
         self.assertEqual((master.end(), agents["a"].end(), agents["b"].end()), (0, 0, 0))
 
     def too_large(self):
