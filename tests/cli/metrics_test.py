@@ -362,15 +362,19 @@ class Slow(WithPrometheus):
     def test_culprit(self):
         _, port = self.serve()
         with self.prometheus(port) as url:
+            # Another rank that has no processor for a while is slow, too, as long as that lasts.
             alert = 'ALERTS{alertname="TuttiSlow",alertstate="pending",kind="slow",program="faulty",rank="2"}'
-            self.assertTrue(wait_for(lambda: self.query(url, alert)), self.query(url, "tutti_finding"))
-            self.assertFalse(self.query(url, 'ALERTS{alertname="TuttiSlow",rank!="2"}'))
-            highest = self.query(url, "topk(1, tutti_holds_up_ratio)")
-            self.assertEqual(highest[0]["metric"]["rank"], "2")
-            self.assertGreater(float(highest[0]["value"][1]), 0.5)
+            others = 'ALERTS{alertname="TuttiSlow",rank!="2"}'
+            self.assertTrue(wait_for(lambda: self.query(url, alert) and not self.query(url, others)),
+                            self.query(url, "tutti_finding"))
+            # Most of all by far; on a busy machine the others do, too.
+            first = "topk(1, tutti_holds_up_ratio) > 2 * scalar(bottomk(1, topk(2, tutti_holds_up_ratio)))"
+            self.assertTrue(wait_for(lambda: [one["metric"]["rank"] for one in self.query(url, first)] == ["2"]),
+                            self.query(url, "tutti_holds_up_ratio"))
             self.assertTrue(wait_for(lambda: len(self.query(url, "rate(tutti_shared_bytes_total[10s]) > 0")) == 4))
-            least = self.query(url, "bottomk(1, sum by (rank) (tutti_operation_seconds_sum))")
-            self.assertEqual(least[0]["metric"]["rank"], "2", "the others wait for it in their operations")
+            # The others wait for it in their operations.
+            least = "bottomk(1, sum by (rank) (tutti_operation_seconds_sum))"
+            self.assertTrue(wait_for(lambda: [one["metric"]["rank"] for one in self.query(url, least)] == ["2"]))
 
 
 @unittest.skipUnless(shutil.which("prometheus"), "prometheus is not installed")
@@ -399,7 +403,9 @@ class Scraped(WithPrometheus):
             self.check_refused(url)
             self.job.terminate()
             self.job.wait(DEADLINE)
-            self.assertTrue(wait_for(lambda: not self.query(url, "tutti_oldest_operation_seconds")))
+            # Of an exporter that answers late Prometheus has nothing, either.
+            self.assertTrue(wait_for(lambda: self.query(url, 'tutti_processes{state="alive"} == 0')
+                                     and not self.query(url, "tutti_oldest_operation_seconds")))
             self.check_over(self.draw(url))
 
     def check_living(self, parts):

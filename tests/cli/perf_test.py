@@ -113,11 +113,14 @@ class Output(unittest.TestCase):
         self.assertIn("tutti perf: not done after 1 s: allreduce of 1048576 bytes\n", err)
 
     def test_time_of_calls(self):
-        """A call returns at once; a megabyte takes longer."""
-        options = ("allreduce", "-t", "2", "-b", "4M", "-e", "4M", "-n", "1", "-w", "0")
-        def least(c):  # of a few, because others use the processors, too
-            return min(self.results(*options, "-C", c)["rows"][0]["out_of_place"]["time_us"] for _ in range(4))
-        self.assertLess(least("1"), least("0") / 2)
+        """A call returns at once; megabytes take longer."""
+        options, took = ("allreduce", "-t", "2", "-b", "4M", "-e", "4M", "-n", "1", "-w", "0"), {"0": [], "1": []}
+        for turn in range(20):  # the least of four at least, because others use the processors, too
+            for c, times in took.items():
+                times.append(self.results(*options, "-C", c)["rows"][0]["out_of_place"]["time_us"])
+            if turn >= 3 and min(took["1"]) < min(took["0"]) / 2:
+                break
+        self.assertLess(min(took["1"]), min(took["0"]) / 2)
 
     def test_json(self):
         with tempfile.NamedTemporaryFile() as file:

@@ -68,7 +68,8 @@ class ForkedRuns(unittest.TestCase):
         self.assertEqual((job.poll(), self.end(self.begin("fine"))), (1, 1))
 
     def test_never_ready(self):
-        self.assertFalse(self.parent.ready(time.monotonic()))  # it has only begun to load
+        with contextlib.closing(forked_runs.Parent(["sleep", "600"], None)) as loads:
+            self.assertFalse(loads.ready(time.monotonic() + 0.1))
         with contextlib.closing(forked_runs.Parent(["true"], None)) as ended:
             self.assertFalse(ended.ready(time.monotonic() + 20))
 
