@@ -84,8 +84,10 @@ def wait_for(what, running, seconds=600):
 
 
 def train(folder, args, disturbed):
-    """The units' ends, and when a process was killed."""
-    running = {unit: start(folder, args, unit) for unit in range(args.units)}
+    """The units' ends, and when a process was killed. A training that is disturbed is not over before: steps are short,
+    and who kills may have no processor for a while."""
+    more = ["--pause", str(args.steps * 3 // 4)] if disturbed else []
+    running = {unit: start(folder, args, unit, *more) for unit in range(args.units)}
     killed = 0.0
     if disturbed:  # with a spare unit that is ready in time: loading PyTorch takes longer than this training
         running[args.units] = start(folder, args, args.units, "--newcomer")

@@ -148,6 +148,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--newcomer", action="store_true")
+    parser.add_argument("--pause", type=int, help="the step before which all wait until there are newcomers")
     args = parser.parse_args()
     if args.shard is None:
         args.shard = int(os.environ["LOCAL_RANK"] if "LOCAL_RANK" in os.environ else os.environ["SLURM_PROCID"])
@@ -168,6 +169,8 @@ def main():
         member.meet("go", False, None)
     try:
         while member.step < args.steps:
+            if member.step == args.pause and not grown:
+                member.meet("newcomers", False, None)
             done, grows = member.train(group, not grown and os.path.exists(f"{args.folder}/newcomers"))
             if grows and not grown:
                 member.grow(group, done.members[0])
