@@ -3,6 +3,7 @@
 import array
 import os
 import sys
+import tempfile
 import threading
 import time
 
@@ -276,17 +277,25 @@ def pauses(comm):
 
 
 def hears(comm):
-    """Rank 0 of this job waits for the others: longer than TUTTI_EVENT_WAIT."""
+    """Rank 0 of this job waits for rank 1, which sends once rank 0 has heard that it waits: longer than
+    TUTTI_EVENT_WAIT."""
+    path, heard = os.path.join(tempfile.gettempdir(), f"tutti-heard-{os.environ['TUTTI_NONCE']}"), []
     with tutti.Events() as events:
         assert list(events) == [] and events.next(0.01) is None
         mine = numpy.zeros(1, "uint8")
         if comm.rank == 0:
+            listener = threading.Thread(target=lambda: (heard.append(events.next(30)), open(path, "w").close()))
+            listener.start()
             comm.recv(mine, 1)
-            event = events.next(10)
+            listener.join()
+            os.remove(path)
+            event = heard[0]
             assert (event.kind, event.rank, event.lane, event.missed) == ("waiting", 1, -1, 0), event
             assert "for rank 1" in event.text and abs(event.time - time.time()) < 60, event
         elif comm.rank == 1:
-            time.sleep(0.4)
+            end = time.monotonic() + 40
+            while not os.path.exists(path) and time.monotonic() < end:
+                time.sleep(0.01)
             comm.send(mine, 0)
     try:
         events.next()
