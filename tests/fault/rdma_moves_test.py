@@ -119,7 +119,9 @@ def counters(job, folder):
 
 
 def settings(paths):
-    return {"TUTTI_IB_LANES": str(LANES), "TUTTI_PATH_AGENT": paths.path("paths"), "TUTTI_TRACE_DIR": paths.folder,
+    """Lanes stay where a rank has no processor for a while: packets are given up after 8 s."""
+    return {"TUTTI_IB_TIMEOUT": "18", "TUTTI_IB_LANES": str(LANES), "TUTTI_PATH_AGENT": paths.path("paths"),
+            "TUTTI_TRACE_DIR": paths.folder,
             "LD_PRELOAD": os.path.join(os.path.dirname(os.environ["TUTTI_IBVERBS_LIBRARY"]), "libmlx5.so.1"),
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
             "SOFTVERBS_FAULT": "fixed-source=1"}
