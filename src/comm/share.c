@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/collective.h"
@@ -280,10 +281,22 @@ static tutti_result_t open_kind(struct sharing *sharing, const struct executor_k
     return result;
 }
 
+/* A user who names a transport may think of what goes between hosts alone. */
+static void say_what_stays_away(const struct team *team)
+{
+    static atomic_bool said;
+    bool named = !transport_is_wanted(&transport_shm) && !transport_shm_is_off();
+    if (named && team->local_ranks > 1 && team->local_rank == 0 && !atomic_exchange(&said, true))
+        log_info("rank %d: TUTTI_TRANSPORT=%s counts within a host, too: its GPUs exchange through the host's memory, "
+                 "without NVLink and islands; leave it unset (TUTTI_IB_DISABLE=1: no RDMA)",
+                 team->rank, param_string(PARAM_TRANSPORT));
+}
+
 /* By the first kind that takes these ranks. */
 static tutti_result_t open_on_device(struct sharing *sharing, bool shared, struct executor **out)
 {
     struct team *team = sharing->team;
+    say_what_stays_away(team);
     for (const struct executor_kind *const *kind = executor_kinds; *kind; kind++) {
         struct team *near = NULL;
         bool by_hosts = (*kind)->by_hosts, takes = !by_hosts && (*kind)->takes(team, shared);

@@ -84,6 +84,14 @@ class Perf(unittest.TestCase):
                 self.assertEqual([(row[8], row[12]) for row in rows(out)], [("3", "3")], err)
                 self.assertIn("1 wrong, the first at element 1023", err)
 
+    def test_named_transport(self):
+        for transport, times in (("tcp", 1), ("auto", 0)):
+            with self.subTest(transport=transport):
+                code, out, err = tutti("perf", "allreduce", "--gpu", "-np", "2", "-b", "64", "-e", "64", "-n", "1",
+                                       env={"TUTTI_TRANSPORT": transport, "TUTTI_DEBUG": "info"})
+                self.assertEqual(code, 0, out + err)
+                self.assertEqual(err.count("counts within a host, too"), times, err)
+
     def test_no_gpu(self):
         for args in (["-np", "2"], ["-g", "2"]):
             code, out, err = tutti("perf", "allreduce", "--gpu", *args, env={"TUTTI_CUDA_LIBRARY": "/no/driver"})
