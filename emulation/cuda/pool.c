@@ -44,6 +44,7 @@ static bool wait_for_task(void)
 static void *work(void *unused)
 {
     private_allow(true);
+    pthread_setname_np(pthread_self(), "emulated-gpu");
     pthread_mutex_lock(&pool.lock);
     while (wait_for_task()) {
         struct pool_task *task = take();

@@ -62,6 +62,7 @@ static void *work_off(void *data)
 {
     CUstream stream = data;
     private_allow(true);
+    pthread_setname_np(pthread_self(), "emulated-gpu");
     state_lock();
     while (stream->head || !stream->closing) {
         struct stream_op *op = stream->head;

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void *run_courier(void *arg)
@@ -61,6 +63,46 @@ static void test_courier(void **state)
     assert_int_equal(copies[0].done, 9);
     assert_int_equal(copies[1].done, 9);
     assert_int_equal(to[0][0] | to[0][4999], 0);
+}
+
+/* ---- A wait ---- */
+
+#define LONG_US 300000
+
+static struct {
+    bool counts;
+    uint32_t *over, looks;
+    uint64_t slept, longest; /* us; longest: where a pause was the largest part of what came before, in percent */
+} waits;
+
+/* In place of the library's: while it counts, time passes at once. */
+int usleep(useconds_t us)
+{
+    struct timespec pause = {.tv_nsec = (long)us * 1000};
+    if (!waits.counts)
+        return nanosleep(&pause, NULL);
+    if (waits.slept > 5000 && us * 100 / waits.slept > waits.longest)
+        waits.longest = us * 100 / waits.slept;
+    waits.looks++;
+    waits.slept += us;
+    if (waits.slept > LONG_US)
+        __atomic_store_n(waits.over, 4, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* Hundreds of blocks may wait for one host, on few processors: they look seldom, and are hardly late. */
+static void test_wait(void **state)
+{
+    static struct kernel_copy copies[1];
+    static uint32_t over = 3;
+    const struct kernel_courier what = {.copies = copies, .over = &over, .job = 4, .channels = 1};
+    waits.counts = true;
+    waits.over = &over;
+    cuda_kernel_run_block(cuda_kernel_find("tutti_courier"), &what, (struct cuda_index){1, 1, 1},
+                          (struct cuda_index){0, 0, 0});
+    waits.counts = false;
+    assert_in_range(waits.looks, 1, 300);
+    assert_in_range(waits.longest, 0, 12);
 }
 
 /* ---- Folds ---- */
@@ -175,6 +217,7 @@ static void test_folds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_courier), cmocka_unit_test(test_folds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_courier), cmocka_unit_test(test_wait),
+                                       cmocka_unit_test(test_folds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

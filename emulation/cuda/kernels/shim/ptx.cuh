@@ -165,20 +165,22 @@ DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
     load_halves(at, x, y);
 }
 
-#define TURNS_TO_LOOK 16 /* no memory is farther than other memory here, and turns last long */
+#define TURNS_TO_LOOK 4 /* no memory is farther than other memory here, and turns last long */
 
 #define YIELDS     16
-#define PAUSE_MOST 500 /* us */
+#define PAUSE_MOST 2000 /* us */
 
 /* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. And
- * many that wait take the processors from the one that they wait for. Pauses stay a small part of the whole. */
+ * many that wait take the processors from the one that they wait for. A pause is at most a tenth of what came before,
+ * from 1 ms on. */
 DEVICE void pause_spin(uint32_t turn)
 {
-    const uint32_t more = turn < YIELDS ? 0 : 4 * (turn - YIELDS + 1);
+    const uint32_t more = turn < YIELDS ? 0 : turn - YIELDS + 1,
+                   us = more < YIELDS * YIELDS ? more * more / 2 : PAUSE_MOST;
     if (!more)
         sched_yield();
     else
-        usleep(more < PAUSE_MOST ? more : PAUSE_MOST);
+        usleep(us < PAUSE_MOST ? us : PAUSE_MOST);
 }
 
 struct format_half;
