@@ -171,8 +171,8 @@ DEVICE void load_halves_acquire(const uint64_t *at, uint64_t *x, uint64_t *y)
 #define PAUSE_MOST 2000 /* us */
 
 /* Threads that yield without end are not polite: Linux 6.18 let all other programs wait for up to half a minute. And
- * many that wait take the processors from the one that they wait for. A pause is at most a tenth of what came before,
- * from 1 ms on. */
+ * many that wait take the processors from the one that they wait for. After 5 ms a pause is at most an eighth of what
+ * came before. */
 DEVICE void pause_spin(uint32_t turn)
 {
     const uint32_t more = turn < YIELDS ? 0 : turn - YIELDS + 1,
