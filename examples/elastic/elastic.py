@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,19 +23,16 @@ SHARDS, VICTIM = 2, 1
 WIDE, HIGH, LEFT, TOP = 600, 240, 60, 60
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return str(probe.getsockname()[1])
-
-
 def start(folder, args, unit, *more):
     """A unit. A launcher ends its whole job when a process of it dies, so each unit is a job of the launcher's."""
     member = [f"{HERE}/member.py", folder, "--units", str(args.units), "--unit", str(unit), "--steps", str(args.steps),
               *more]
     if args.by == "torchrun":  # of PyTorch 1.13 one needs a place for output under Python 3.11
+        # Port 0: torchrun draws the port itself. One drawn here is another program's before PyTorch is loaded.
         commands = [[sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(SHARDS),
-                     "--monitor_interval", "0.1", "--master_addr", "127.0.0.1", "--master_port", free_port(),
-                     "--redirects", "0:1", "--tee", "0:1", "--log_dir", f"{folder}/torchrun-{unit}", *member]]
+                     "--monitor_interval", "0.1", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
+                     "--rdzv_id", f"unit-{unit}", "--redirects", "0:1", "--tee", "0:1", "--log_dir",
+                     f"{folder}/torchrun-{unit}", *member]]
     elif args.by == "srun":
         hosts = int(os.environ["SLURM_NNODES"])
         commands = [["srun", "--overlap", "--nodes", "1", "--relative", str(unit % hosts), "--ntasks", str(SHARDS),
@@ -88,19 +84,28 @@ def train(folder, args, disturbed):
     and who kills may have no processor for a while."""
     more = ["--pause", str(args.steps * 3 // 4)] if disturbed else []
     running = {unit: start(folder, args, unit, *more) for unit in range(args.units)}
-    killed = 0.0
-    if disturbed:  # with a spare unit that is ready in time: loading PyTorch takes longer than this training
-        running[args.units] = start(folder, args, args.units, "--newcomer")
-        wait_for(lambda: all(read(folder, unit, shard) for unit in running for shard in range(SHARDS)), running)
+    try:
+        killed = disturb(folder, args, running) if disturbed else touch(folder, "go")
+        others = {unit: processes for unit, processes in running.items() if not disturbed or unit != VICTIM}
+        wait_for(lambda: all(process.poll() is not None for one in others.values() for process in one), others)
+        return {unit: [process.wait() for process in processes] for unit, processes in running.items()}, killed
+    finally:
+        for process in [one for processes in running.values() for one in processes if one.poll() is None]:
+            process.terminate()
+
+
+def disturb(folder, args, running):
+    """Kills a process in the middle. A spare unit is ready in time: loading PyTorch takes longer than this training."""
+    running[args.units] = start(folder, args, args.units, "--newcomer")
+    wait_for(lambda: all(read(folder, unit, shard) for unit in running for shard in range(SHARDS)), running)
     touch(folder, "go")
-    if disturbed:
-        wait_for(lambda: len(steps_of(folder)) >= args.steps // 4, running)
-        killed = time.time()
-        kill(folder, args)
-        others = {unit: processes for unit, processes in running.items() if unit != VICTIM}
-        wait_for(lambda: len(steps_of(folder)) >= args.steps // 2, others)
-        touch(folder, "newcomers")
-    return {unit: [process.wait() for process in processes] for unit, processes in running.items()}, killed
+    wait_for(lambda: len(steps_of(folder)) >= args.steps // 4, running)
+    killed = time.time()
+    kill(folder, args)
+    others = {unit: processes for unit, processes in running.items() if unit != VICTIM}
+    wait_for(lambda: len(steps_of(folder)) >= args.steps // 2, others)
+    touch(folder, "newcomers")
+    return killed
 
 
 def text(x, y, words, more=""):
