@@ -24,6 +24,8 @@ STEPS = ["join", "split", "reduce", "leave"]
 # What a process may hold, and a rank send, at most, for --check: none of these grows with the ranks.
 BOUNDS = {"join": {"threads": 1, "most_descriptors": 20}, "split": {"threads": 1, "most_descriptors": 60},
           "reduce": {"threads": 1, "most_descriptors": 60}, "leave": {"threads": 0, "most_descriptors": 0}}
+# Messages of a process at a loss, in units of the logarithm of its job's ranks: to its links, not from each rank.
+LOSS = 3
 COUNTERS = ["bootstrap_messages", "bootstrap_bytes", "messages", "lanes"]
 # What a process's figures are made of: e ranks of a process, n of the job.
 TERMS = {"": lambda e, n: 1.0, "e": lambda e, n: float(e), "n": lambda e, n: float(n), "e n": lambda e, n: 1.0 * e * n,
@@ -161,7 +163,7 @@ def life(options, ranks, each):
 
 def loss(options, ranks, each):
     """One rank is killed, or left out: seconds until the rest know, and until the rest have reduced without it. Both
-    with the processor time of a rank, ms."""
+    with the processor time of a rank, ms, and messages of a process."""
     row = {"step": "kill" if options.kill else "shrink", "ranks": ranks, "each": each}
     with Job(options, ranks, each) as job:
         for step in STEPS[:3]:
@@ -172,11 +174,13 @@ def loss(options, ranks, each):
         if options.kill:
             last.kill()
             last.wait()
-            row["known_cpu_ms"] = job.take("learn", "learn")["cpu_ms"]
-            row["known_seconds"] = job.last - begun
+            learn = job.take("learn", "learn")
+            row.update(known_cpu_ms=learn["cpu_ms"], known_messages=learn["messages"],
+                       known_seconds=job.last - begun)
             begun = time.monotonic()
-        row["shrunk_cpu_ms"] = job.take("shrink", f"shrink {ranks - 1}")["cpu_ms"]
-        row["shrunk_seconds"] = job.last - begun
+        shrink = job.take("shrink", f"shrink {ranks - 1}")
+        row.update(shrunk_cpu_ms=shrink["cpu_ms"], shrunk_messages=shrink["messages"],
+                   shrunk_seconds=job.last - begun)
         if not options.kill:
             job.processes.append(last)
         job.take("leave", "leave")
@@ -238,6 +242,11 @@ def check(rows):
     them."""
     bad = []
     for row in rows:
+        if row["step"] not in BOUNDS:
+            most = LOSS * (row["ranks"] - 1).bit_length()
+            bad += [f"loss of one of {row['ranks']} ranks: messages of a process: {row['known_messages']:.0f}, at most "
+                    f"{most}"] * (row.get("known_messages", 0) > most)
+            continue
         steps, bounds = (row["ranks"] - 1).bit_length(), dict(BOUNDS[row["step"]])
         if row["step"] == "join":
             bounds.update(bootstrap_messages=(4 + 5 * steps) * row["each"],
@@ -295,10 +304,11 @@ def main():
         rows = [loss(options, *what) for what in whats]
         found = []
         for row in rows:
-            knew = (f"all knew after {row['known_seconds']:.2f} s ({row['known_cpu_ms']:.2f} ms of processor a rank); "
-                    if options.kill else "")
+            knew = (f"all knew after {row['known_seconds']:.2f} s ({row['known_cpu_ms']:.2f} ms of processor a rank, "
+                    f"{row['known_messages']:.0f} messages a process); " if options.kill else "")
             print(f"{row['ranks']} ranks: {knew}from shrink to the first sum: {row['shrunk_seconds']:.2f} s "
-                  f"({row['shrunk_cpu_ms']:.2f} ms of processor a rank)", flush=True)
+                  f"({row['shrunk_cpu_ms']:.2f} ms of processor a rank, {row['shrunk_messages']:.0f} messages a "
+                  "process)", flush=True)
     else:
         rows = []
         print_head()

@@ -80,6 +80,8 @@ struct engine {
     _Atomic uint32_t attending; /* callers that wait and progress */
     _Atomic uint32_t activity;  /* changes when callers come and go */
     _Atomic bool floods;        /* some team must tell its failure */
+    uint64_t flooded, told;     /* failures that were told, and those that all peers have heard of; under the lock */
+    pthread_mutex_t hearing;    /* of the thread that waits for that */
     struct reports reports;
     _Atomic bool stop;
     uint32_t near[ENGINE_GPUS]; /* of each GPU, once it is known: ports.h; under the lock */

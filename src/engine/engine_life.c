@@ -139,6 +139,7 @@ static void engine_free(struct engine *engine)
     if (engine->index == 0)
         trace_close(engine->trace, false);
     pthread_mutex_destroy(&engine->reports.lock);
+    pthread_mutex_destroy(&engine->hearing);
     free(engine);
 }
 
@@ -160,6 +161,7 @@ static tutti_result_t engine_new(int index, struct engine **out)
     list_init(&engine->asleep);
     list_init(&engine->beds);
     pthread_mutex_init(&engine->reports.lock, NULL);
+    pthread_mutex_init(&engine->hearing, NULL);
     atomic_store(&engine->tick_wanted, UINT64_MAX);
     engine->nap_us = ENGINE_NAP_US;
     engine->index = index;

@@ -16,6 +16,7 @@
 #include "engine/shared_news.h"
 #include "engine/team.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,13 +132,16 @@ static bool lower_limit(struct team *team, uint32_t finished)
     return false;
 }
 
-static void failure_tell(struct team *team, bool first)
+/* Tells those who share memory, and, if `links` is set, the peers. */
+static void failure_tell(struct team *team, bool first, bool links)
 {
     if (team->shared)
         shared_tell_failure(team, first);
     if (team->whole) /* which tells the others, and their parts fail with theirs */
         return;
     atomic_store(&team->telling, true);
+    if (!links)
+        return;
     atomic_store(&team->flood, true);
     atomic_store(&team->engine->floods, true);
     poller_wake(team->engine->poller);
@@ -159,13 +163,20 @@ static uint32_t failure_process(const struct team *team, int rank)
     return rank >= 0 && rank < team->nranks ? team_row(team, rank)->pid : 0;
 }
 
-/* tells: false where a rank of this process has told the peers. */
-static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool tells)
+/* Waits for a thread that is about to fail the team. */
+static bool has_failed(const struct team *team)
+{
+    unsigned turn = 0;
+    while (atomic_load(&team->failing) && !atomic_load_explicit(&team->failed, memory_order_acquire))
+        backoff(&turn);
+    return atomic_load_explicit(&team->failed, memory_order_acquire) != 0;
+}
+
+/* links: false where a rank of this process has told the peers. */
+static tutti_result_t failure_fail(struct team *team, const struct wire_abort *cause, bool links)
 {
     if (atomic_exchange(&team->failing, true)) {
-        unsigned turn = 0;
-        while (!atomic_load_explicit(&team->failed, memory_order_acquire))
-            backoff(&turn);
+        has_failed(team);
         return team_failure(team);
     }
     team->cause = *cause;
@@ -177,8 +188,7 @@ static tutti_result_t failure_fail(struct team *team, const struct wire_abort *c
                                      .lane = -1,
                                      .process = failure_process(team, cause->culprit)},
                     "%s", cause->text);
-    if (tells) /* before anybody here can know */
-        failure_tell(team, true);
+    failure_tell(team, true, links); /* before anybody here can know */
     atomic_store_explicit(&team->failed, cause->result, memory_order_release);
     team_tell_news(team);
     parts_fail(team);
@@ -221,7 +231,7 @@ static void stop_behind(struct team *team, uint32_t finished)
     bool lowered = lower_limit(team, finished);
     atomic_store(&team->stopped, true);
     if (lowered && atomic_load(&team->failed))
-        failure_tell(team, false);
+        failure_tell(team, false, true);
 }
 
 void team_stop(struct team *team)
@@ -293,34 +303,76 @@ static tutti_result_t heard(const struct wire_abort *news)
     return of_a_call ? TUTTI_REMOTE_ERROR : failure_here((tutti_result_t)news->result);
 }
 
-/* News from a part's peer: the whole's cause, but with what the part has finished. The whole's own news say how far it
- * goes on. */
-static tutti_result_t part_hears(struct team *part, const struct wire_abort *news)
+/* All ranks of this process have the same links, so one of them tells the peers what all hear. *told: the least limit
+ * that the peers are told from here; another rank tells them, too, if its own is lower. */
+struct hearing {
+    const struct wire_abort *news;
+    uint64_t told;
+};
+
+static struct hearing hearing_of(const struct team *team, const struct wire_abort *news)
 {
-    struct wire_abort cause = *news;
-    if (lower_limit(part, news->finished) && atomic_load(&part->failed))
-        failure_tell(part, false);
-    cause.finished = UINT32_MAX;
-    team_hear(part->whole, &cause);
-    return part_fail(part);
+    bool own = wire_same_process(news->from, team_row(team, team->rank)->uuid);
+    return (struct hearing){news, own ? news->finished : UINT64_MAX};
 }
 
-tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
+static bool tells_links(const struct team *team, struct hearing *hearing)
 {
-    if (team->whole)
-        return part_hears(team, news);
+    uint32_t limit = atomic_load(&team->limit);
+    if (limit >= hearing->told)
+        return false;
+    hearing->told = limit;
+    return true;
+}
+
+static struct wire_abort heard_cause(const struct team *team, const struct wire_abort *news)
+{
     struct wire_abort cause = *news;
-    bool own = wire_same_process(news->from, team_row(team, team->rank)->uuid);
     int dead = news->cause == WIRE_CAUSE_LEFT ? first_dead(team, -1) : -1;
     cause.text[sizeof cause.text - 1] = 0;
     cause.result = (int32_t)heard(news);
     if (dead >= 0 && dead != news->culprit)
         blame_gone_before(team, dead, news->culprit, &cause);
-    bool lowered = lower_limit(team, news->finished), failed = atomic_load(&team->failed);
-    tutti_result_t result = failure_fail(team, &cause, !own);
-    if (failed && lowered && !own)
-        failure_tell(team, false);
-    return result;
+    return cause;
+}
+
+/* A team that has failed mostly knows: each peer tells it. */
+static void whole_hears(struct team *team, struct hearing *hearing)
+{
+    bool failed = has_failed(team), lowered = lower_limit(team, hearing->news->finished);
+    if (failed && lowered)
+        failure_tell(team, false, tells_links(team, hearing));
+    if (failed)
+        return;
+    struct wire_abort cause = heard_cause(team, hearing->news);
+    failure_fail(team, &cause, tells_links(team, hearing));
+}
+
+/* News from a part's peer: the whole's cause, but with what the part has finished. The whole's own news say how far it
+ * goes on. */
+static void part_hears(struct team *part, const struct wire_abort *news)
+{
+    struct wire_abort cause = *news;
+    if (lower_limit(part, news->finished) && atomic_load(&part->failed))
+        failure_tell(part, false, false);
+    cause.finished = UINT32_MAX;
+    team_hear(part->whole, &cause);
+    part_fail(part);
+}
+
+static void team_hears(struct team *team, struct hearing *hearing)
+{
+    if (team->whole)
+        part_hears(team, hearing->news);
+    else
+        whole_hears(team, hearing);
+}
+
+tutti_result_t team_hear(struct team *team, const struct wire_abort *news)
+{
+    struct hearing hearing = hearing_of(team, news);
+    team_hears(team, &hearing);
+    return team_failure(team);
 }
 
 tutti_result_t team_fail_transfer(struct team *team, int peer, tutti_result_t result, const char *why)
@@ -360,7 +412,7 @@ bool team_takes_collective(const struct team *team)
 void team_end_calls(struct team *team)
 {
     if (atomic_load(&team->failed) && lower_limit(team, atomic_load(&team->seq)))
-        failure_tell(team, false);
+        failure_tell(team, false, true);
 }
 
 tutti_result_t team_failure(const struct team *team)
@@ -376,14 +428,21 @@ tutti_result_t team_failure(const struct team *team)
 void failure_heard(struct engine *engine, uint64_t comm, const struct wire_abort *news)
 {
     bool known = false;
+    struct hearing hearing;
     if (news->cause != WIRE_CAUSE_ERROR)
         keep_report(engine, news);
+    if (news->cause == WIRE_CAUSE_LOST)
+        link_mourn(engine->links, news->lost);
     list_each(node, &engine->teams)
     {
         struct team *team = list_entry(node, struct team, node);
-        known |= team->id == comm;
-        if (team->id == comm && (atomic_load(&team->failing) || !team_excuses(team, news)))
-            team_hear(team, news);
+        if (team->id != comm)
+            continue;
+        if (!known)
+            hearing = hearing_of(team, news);
+        known = true;
+        if (atomic_load(&team->failing) || !team_excuses(team, news))
+            team_hears(team, &hearing);
     }
     if (!known)
         engine->early[engine->earlies++ % ENGINE_EARLY] = (struct early_failure){comm, *news};
@@ -405,17 +464,38 @@ struct wire_abort team_news(const struct team *team)
     return news;
 }
 
-/* The news goes over links that are there. Some more are made, so that the news reaches ranks that have met none that
- * knows: they would blame a rank that has left because of the failure. Ranks that share memory find the news there. */
-static void meet_some(struct team *team)
+/* Not one that is lost: a wait until peers have heard would last until connecting to it has failed. */
+static void meet_rank(struct team *team, int rank)
 {
     struct link *link;
+    bool lost =
+        team->cause.cause != WIRE_CAUSE_ERROR && wire_same_process(team_row(team, rank)->uuid, team->cause.lost);
+    if (!lost && !atomic_load(&team->gone[rank]))
+        team_link(team, rank, &link);
+}
+
+static void meet_at_distances(struct team *team, int most)
+{
+    for (int distance = 1; distance < team->nranks && distance <= most; distance *= 2) {
+        meet_rank(team, (team->rank + distance) % team->nranks);
+        meet_rank(team, (team->rank + team->nranks - distance) % team->nranks);
+    }
+}
+
+/* The news goes over links that are there. Some more are made, so that the news reaches ranks that have met none that
+ * knows: they would blame a rank that has left because of the failure. The ranks of this process meet their neighbours,
+ * and one of them meets others. Ranks that share memory find the news there. */
+static void meet_some(struct team *team)
+{
     if (team->shared || team->met_some)
         return;
-    team->met_some = true;
-    for (int distance = 1; distance < team->nranks; distance *= 2) {
-        team_link(team, (team->rank + distance) % team->nranks, &link);
-        team_link(team, (team->rank + team->nranks - distance) % team->nranks, &link);
+    list_each(node, &team->engine->teams)
+    {
+        struct team *sibling = list_entry(node, struct team, node);
+        if (sibling->id != team->id || sibling->met_some)
+            continue;
+        meet_at_distances(sibling, sibling == team ? INT_MAX : 1);
+        sibling->met_some = true;
     }
 }
 
@@ -425,6 +505,7 @@ static void flood_team(struct team *team)
     struct wire_abort news = team_news(team);
     meet_some(team);
     link_abort_all(engine->links, team->id, &news);
+    engine->flooded++;
     failure_heard(engine, team->id, &news);
 }
 

@@ -36,21 +36,34 @@
 
 /* ---- Telling of a failure ---- */
 
+/* One look. *flooded: what has been told of failures so far. */
+static bool have_heard(struct engine *engine, uint64_t *flooded)
+{
+    lock_take(&engine->lock);
+    failure_flood(engine);
+    engine_poll(engine);
+    *flooded = engine->flooded;
+    bool heard = engine->told == engine->flooded || link_all_heard(engine->links);
+    lock_release(&engine->lock);
+    return heard;
+}
+
 /* Every peer that lives has the news: then this process may end without a word. One that is stopped is not waited for
- * long; on a busy machine one that lives needs longer. */
+ * long; on a busy machine one that lives needs longer. Of all ranks of this process that report a failure one looks. */
 static void see_told(struct engine *engine)
 {
+    uint64_t flooded;
+    pthread_mutex_lock(&engine->hearing);
     uint64_t least = clock_deadline_ms(TELL_MS), most = clock_deadline_ms(TELL_MOST_MS);
-    bool heard = false;
-    for (int looks = 0; !heard && (looks < TELL_LOOKS || !clock_passed(least)) && !clock_passed(most); looks++) {
-        lock_take(&engine->lock);
-        failure_flood(engine);
-        engine_poll(engine);
-        heard = link_all_heard(engine->links);
-        lock_release(&engine->lock);
-        if (!heard)
-            engine_sleep(engine, NULL, 1);
+    bool heard = have_heard(engine, &flooded);
+    for (int looks = 1; !heard && (looks < TELL_LOOKS || !clock_passed(least)) && !clock_passed(most); looks++) {
+        engine_sleep(engine, NULL, 1);
+        heard = have_heard(engine, &flooded);
     }
+    lock_take(&engine->lock);
+    engine->told = flooded;
+    lock_release(&engine->lock);
+    pthread_mutex_unlock(&engine->hearing);
 }
 
 tutti_result_t team_report(struct team *team)

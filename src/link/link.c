@@ -196,12 +196,22 @@ tutti_result_t link_domain_open(const struct link_owner *owner, struct poller *p
     return result;
 }
 
+void link_mourn(struct link_domain *domain, const uint8_t *uuid)
+{
+    list_each(node, &domain->links)
+    {
+        struct link *link = list_entry(node, struct link, node);
+        link->mourned |= wire_same_process(link->peer.uuid, uuid);
+    }
+}
+
 bool link_all_heard(const struct link_domain *domain)
 {
     list_each(node, (struct list *)&domain->links)
     {
         const struct link *link = list_entry(node, struct link, node);
-        if (!link->lost && link->messages && !message_all_heard(link))
+        bool gone = link->lost || (link->mourned && link->control < 0);
+        if (!gone && link->messages && !message_all_heard(link))
             return false;
     }
     return true;

@@ -202,6 +202,8 @@ void link_cancel_recv(struct link *link, struct link_recv *recv);
 /* Tells the peer that a communicator has failed. Best effort. */
 void link_abort(struct link *link, uint64_t comm, const struct wire_abort *abort);
 void link_abort_all(struct link_domain *domain, uint64_t comm, const struct wire_abort *abort);
+/* Others have seen the process die: while no lane to it is up nobody waits for it to hear anything. */
+void link_mourn(struct link_domain *domain, const uint8_t *uuid);
 /* Has all been heard that was said, by peers that live? Only then may sockets be closed, for closing may drop what is
  * under way. */
 bool link_all_heard(const struct link_domain *domain);

@@ -526,6 +526,23 @@ static void test_peer_leaves(void **state)
     script_free(script);
 }
 
+/* Words to a process that others have seen die keep nobody waiting until connecting to it has failed. */
+static void test_nobody_waits_for_the_dead(void **state)
+{
+    struct script *script = start(1);
+    struct link *link = script->side[0].link;
+    struct link_domain *domain = script->side[0].domain;
+    link_abort(link, 7, &(struct wire_abort){.result = TUTTI_REMOTE_ERROR});
+    assert_false(link_all_heard(domain));
+    link_mourn(domain, link_peer(link)->uuid);
+    assert_false(link_all_heard(domain)); /* while its lane is up it may hear */
+    assert_true(script_act(script, 0, 0, SCRIPT_KILL));
+    assert_true(script_act(script, 0, 0, SCRIPT_DOWN));
+    assert_false(link_is_lost(link));
+    assert_true(link_all_heard(domain));
+    script_free(script);
+}
+
 #define CASE(name) cmocka_unit_test_setup(name, script_setup)
 
 int main(void)
@@ -552,6 +569,7 @@ int main(void)
         CASE(test_lossless_lane_ends),
         CASE(test_lossless_lane_ends_inside_a_message),
         CASE(test_peer_leaves),
+        CASE(test_nobody_waits_for_the_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

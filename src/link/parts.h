@@ -147,6 +147,7 @@ struct link {
     lane_set usable;  /* lanes that take segments, with or without room */
     int control;      /* index of the lane that carries messages, -1: none of those that can is up */
     bool lossless, started, lost;
+    bool mourned;     /* others have seen its process die */
     char reason[480]; /* why it is lost */
     size_t eager;     /* payloads up to this size ride in messages */
     size_t unasked;   /* and up to this size need no credit: they ride in messages, or are lent */
