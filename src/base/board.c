@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BOARD_MAGIC 0x33304452414f4254ull /* "TBOARD03": another layout has another file */
+#define BOARD_MAGIC 0x34304452414f4254ull /* "TBOARD04": another layout has another file */
 #define FOLDER      "/dev/shm/"
 #define LOOK_AGAIN  (2 * NS_PER_MS)
 #define TRIES       1000 /* to be alone with the board: one that was stopped in the middle keeps nobody */
@@ -87,7 +87,6 @@ static void board_clear(struct board_slot *slot)
     for (int i = 0; i < BOARD_NICS; i++) {
         atomic_store(&slot->use[i].nic, 0);
         atomic_store(&slot->use[i].outstanding, 0);
-        atomic_store(&slot->use[i].borrowed, 0);
         atomic_store(&slot->use[i].waiting, 0);
         atomic_store(&slot->use[i].owned, 0);
         atomic_store(&slot->use[i].out, 0);
@@ -300,11 +299,9 @@ static uint64_t latest(uint64_t one, uint64_t other)
 static void board_add(struct board_sum *sum, const struct board_slot *slot, const struct board_use *use)
 {
     uint64_t outstanding = atomic_load_explicit(&use->outstanding, memory_order_relaxed);
-    uint64_t borrowed = atomic_load_explicit(&use->borrowed, memory_order_relaxed);
     bool owned = atomic_load_explicit(&use->owned, memory_order_relaxed);
     sum->outstanding += outstanding;
     sum->waiting += atomic_load_explicit(&use->waiting, memory_order_relaxed);
-    sum->owned += owned && outstanding > borrowed ? outstanding - borrowed : 0;
     sum->out = latest(sum->out, atomic_load_explicit(&use->out, memory_order_relaxed));
     sum->in = latest(sum->in, atomic_load_explicit(&use->in, memory_order_relaxed));
     sum->processes++;

@@ -20,8 +20,7 @@
 struct board_use {
     _Atomic uint64_t nic;         /* its name, hashed; 0: none */
     _Atomic uint64_t outstanding; /* bytes put that peers do not have yet */
-    _Atomic uint64_t borrowed;    /* those of them that go by it because it is idle, and another process owns it, */
-    _Atomic uint64_t waiting;     /* and of these what has not left this host, as far as that can be told */
+    _Atomic uint64_t waiting;     /* those of them that borrow it, and have not left this host, as far as can be told */
     _Atomic uint64_t owned;       /* 1: this process owns it */
     _Atomic uint64_t out;         /* until when its owner wants it for what it sends, ns of CLOCK_MONOTONIC; */
     _Atomic uint64_t in;          /* until when it is wanted for what comes by it from those who own it at their ends */
@@ -30,7 +29,6 @@ struct board_use {
 /* Of the processes but this one. */
 struct board_sum {
     uint64_t outstanding, waiting;
-    uint64_t owned;   /* of the outstanding bytes, those of owners that borrow nothing there */
     uint64_t out, in; /* the latest */
     int processes;    /* that use the interface, */
     int owners;       /* and own it */

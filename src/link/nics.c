@@ -12,8 +12,9 @@
 #define QUIET  32                /* times what borrowers may cost an owner, for which they wait after its work */
 #define LEAST  (100 * NS_PER_US)
 #define MOST   NS_PER_S
-#define SMOOTH 8           /* segments that show what part of what is under way has left, */
-#define FAR    (63.0 / 64) /* which is this at most */
+#define SMOOTH 8           /* segments of which the latest times count */
+#define FAR    (63.0 / 64) /* part of what is under way that has left, at most */
+#define ODD    8           /* times as long as others: one that was seen so late tells of the process, not of the NIC */
 
 uint64_t nics_name(const struct transport_nic *about)
 {
@@ -113,7 +114,7 @@ void nics_look(struct link_domain *domain, uint64_t now)
         nic->elsewhere = sum.outstanding;
         nic->owners = sum.owners;
         nic->owner = sum.owner;
-        nic->busy = sum.owned || sum.out > now;
+        nic->busy = sum.out > now;
         nic->awaited = sum.in > now || (nic->use && use_of(&nic->use->in) > now);
         nic->lent = sum.waiting;
     }
@@ -130,14 +131,23 @@ static uint64_t nics_quiet(uint64_t took, uint64_t comes)
 
 void nics_serves(struct path_nic *nic, uint64_t now)
 {
+    uint64_t quiet = nic->took ? nics_quiet(nic->took, 0) : MOST; /* before any has landed nobody knows */
     if (nic->use && nic->own)
-        atomic_store_explicit(&nic->use->out, now + nics_quiet(nic->took, 0), memory_order_relaxed);
+        atomic_store_explicit(&nic->use->out, now + quiet, memory_order_relaxed);
+}
+
+/* A process that seldom runs sees many segments at once: the first took long, and the others no time. So the mean
+ * counts. */
+static uint64_t nics_mean(uint64_t mean, uint64_t took)
+{
+    uint64_t most = ODD * mean;
+    return mean ? mean - mean / SMOOTH + (took < most ? took : most) / SMOOTH + 1 : took;
 }
 
 void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
 {
     uint64_t begun = posted > nic->served ? posted : nic->served;
-    nic->took = since(begun, when);
+    nic->took = nics_mean(nic->took, since(begun, when));
     nic->served = when;
     nics_serves(nic, when);
 }
@@ -162,10 +172,8 @@ static void nics_count(struct link_lane *lane, uint64_t more, bool borrows)
     if (!nic->use)
         return;
     atomic_fetch_add_explicit(&nic->use->outstanding, more, memory_order_relaxed);
-    if (!borrows)
-        return;
-    atomic_fetch_add_explicit(&nic->use->borrowed, more, memory_order_relaxed);
-    nics_tell_waiting(lane);
+    if (borrows)
+        nics_tell_waiting(lane);
 }
 
 void nics_begin(struct link_lane *lane, uint64_t bytes, bool borrows)
@@ -229,7 +237,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
         return false;
     if (lane->index != LINK_MESSAGE_LANE && link->nics.own >> lane->peer_bit & 1 && nic && nic->use) {
         if (nic->came && nic->came_in == slot)
-            nic->takes = since(nic->came, now);
+            nic->takes = nics_mean(nic->takes, since(nic->came, now));
         nic->came = now;
         nic->came_in = slot;
         atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes, lane->view.trip), memory_order_relaxed);

@@ -54,16 +54,17 @@ struct path_nic {
     uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
     uint64_t landed;      /* bytes that peers have, ever */
     bool own;             /* this process owns it, among those of the host (base/board.h) */
-    uint64_t took;        /* ns for which it served the latest segment of its owner */
+    uint64_t took;        /* ns for which it serves a segment of its owner, the mean of the latest */
     uint64_t served;      /* when it had served one last */
     uint64_t came;        /* when a segment came by it last whose sender owns the interface at its end, */
     uint32_t came_in;     /* the slot of its payload, */
-    uint64_t takes;       /* and ns for which it served one of those */
+    uint64_t takes;       /* and ns for which it serves one of those */
     /* Of the other processes of this host, as last looked at: */
     uint64_t elsewhere; /* bytes outstanding */
     int owners;         /* processes that own it; the process number of one: */
     uint32_t owner;
-    bool busy;             /* it has something of its owners under way, or had of late */
+    bool busy;             /* its owners send, or did of late. One that does not run for longer than that is idle:
+                              what it had under way has left */
     bool awaited;          /* a peer's owner is sending to one of them by it, or was of late */
     uint64_t lent;         /* bytes that borrow it, and wait here */
     struct board_use *use; /* where other processes read it; NULL: nowhere */

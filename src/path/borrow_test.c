@@ -176,6 +176,36 @@ static void test_a_far_peer(void **state)
         }
 }
 
+/* ---- How long an owner wants its interface ---- */
+
+#define SEEN 4 /* segments that a process sees at once */
+
+/* From then on, ns. */
+static uint64_t wanted(const struct board_use *use, uint64_t now)
+{
+    uint64_t out = atomic_load(&use->out);
+    return out > now ? out - now : 0;
+}
+
+/* For 64 times as long as a segment takes, also where a process sees several at once, or once has not run for long. */
+static void test_how_long_an_owner_wants_it(void **state)
+{
+    struct board_use use = {0};
+    struct path_nic nic = {.own = true, .use = &use};
+    uint64_t now = NS_PER_S, whole = 2 * 32 * NS_PER_MS;
+    borrow("2");
+    nics_serves(&nic, now);
+    assert_int_equal(wanted(&use, now), NS_PER_S); /* before any has landed nobody knows */
+    for (int turn = 0; turn < 40; turn++) {
+        uint64_t posted = now;
+        now += turn == 20 ? 100 * NS_PER_MS : SEEN * NS_PER_MS;
+        for (int i = 0; i < SEEN; i++)
+            nics_served(&nic, posted, now);
+        assert_true(turn < 10 || wanted(&use, now) >= whole / 2);
+        assert_true(turn < 10 || wanted(&use, now) <= whole * 2);
+    }
+}
+
 /* ---- Another process ---- */
 
 static struct {
@@ -196,6 +226,8 @@ static void neighbour_live(uint64_t host)
             atomic_store(&use->out, word == 'o' ? FOREVER : 0);
         if (use && (word == 'i' || word == 'f'))
             atomic_store(&use->in, word == 'i' ? FOREVER : 0);
+        if (use)
+            atomic_store(&use->outstanding, word == 's' ? 4 * SEGMENT : 0);
         if (write(neighbour.answers[1], &word, 1) != 1)
             _exit(1);
     } while (read(neighbour.words[0], &word, 1) == 1);
@@ -209,7 +241,7 @@ static void neighbour_answers(char word)
     assert_int_equal(answer, word);
 }
 
-/* 'o': it sends; 'i': its peer sends to it; 'f': neither. */
+/* 'o': it sends; 'i': its peer sends to it; 'f': neither; 's': nor does it see what has become of its segments. */
 static void tell(char word)
 {
     assert_int_equal(write(neighbour.words[1], &word, 1), 1);
@@ -300,8 +332,7 @@ static void test_idle_interfaces_carry(void **state)
     assert_true(carry(script) > 4);
     assert_true(domain->nic[0].own);
     assert_int_equal(domain->nic[1].owner, neighbour.pid);
-    assert_int_equal(atomic_load(&domain->nic[1].use->borrowed), 0); /* all has landed */
-    assert_int_equal(atomic_load(&domain->nic[1].use->waiting), 0);
+    assert_int_equal(atomic_load(&domain->nic[1].use->waiting), 0); /* all has landed */
     tell('o');
     usleep(200);
     assert_int_equal(carry(script), 0);
@@ -311,6 +342,10 @@ static void test_idle_interfaces_carry(void **state)
     tell('i'); /* both ends are on this host: the receiver says so */
     usleep(200);
     assert_int_equal(carry(script), 0);
+    tell('f');
+    tell('s'); /* it did not run for longer than it wanted its interface for */
+    usleep(200);
+    assert_true(carry(script) > 4);
     neighbour_kill();
     usleep(10000);
     assert_true(carry(script) > 4);
@@ -396,7 +431,6 @@ static void test_a_borrowed_interface_dies(void **state)
         script_act(script, side, DATA + 1, SCRIPT_KILL);
     for (int side = 0; side < 2; side++)
         script_act(script, side, DATA + 1, SCRIPT_DOWN);
-    assert_int_equal(atomic_load(&script->side[0].domain->nic[1].use->borrowed), 0);
     assert_int_equal(atomic_load(&script->side[0].domain->nic[1].use->waiting), 0);
     script_settle(script);
     assert_true(payload_pair_right(pair));
@@ -447,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_the_rule),
         cmocka_unit_test(test_the_interface_of_a_gpu),
         cmocka_unit_test(test_a_far_peer),
+        cmocka_unit_test(test_how_long_an_owner_wants_it),
         cmocka_unit_test(test_idle_interfaces_carry),
         cmocka_unit_test(test_the_owner_is_back),
         cmocka_unit_test(test_the_own_interface_dies),
