@@ -2,12 +2,14 @@
 """Processes of two hosts that have an interface each, and use those of others while they are idle (TUTTI_BORROW). Three
 policies play the same traces (flows_bench.c): each process by its own interface, all by all of them at any time, and
 borrowing."""
+import contextlib
 import math
 import os
 import random
 import signal
 import statistics
 import subprocess
+import threading
 import time
 
 from fabric import Failed, Job, Lab
@@ -198,6 +200,59 @@ def back_rows(found):
     return [Row("an owner comes back: rate of its first / second / third / fourth 8 segments, of that alone",
                 "within a batch", ">= 95% of the second",
                 " / ".join(f"{100 * one:.0f}%" for one in share), share[1] >= 0.95)]
+
+
+# ---- Nothing is idle ----
+
+STUTTER = 2.4  # s in which a process that is starved runs for a half
+
+
+class Starved(Play):
+    """A play in which the ranks that send run for half of the time, not all of them at once."""
+
+    def begin(self):
+        super().begin()
+        threading.Thread(target=self.stutter, daemon=True).start()
+
+    def stutter(self):
+        senders = [job.ranks[0] for job in self.jobs]
+        phase = {rank: place / len(senders) for place, rank in enumerate(senders)}
+        begun = time.monotonic() + 1
+        while any(rank.returncode is None for rank in senders):
+            for rank, behind in phase.items():
+                turn = ((time.monotonic() - begun) / STUTTER + behind) % 1
+                signalled = signal.SIGSTOP if turn < 0.5 and time.monotonic() > begun else signal.SIGCONT
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(rank.pid, signalled)
+            time.sleep(0.02)
+
+
+def busy(bench, lab):
+    """{play: {policy: s until the last pair is done}}, where each sends as much as all others at once. Policies take
+    turns: what else a machine does is much alike for all."""
+    found, size = {}, int(bench.seconds * BYTES_A_SECOND * 2)
+    flows = [[(0, SEGMENT * 8), (1e6, size)] for _ in range(lab.keys["nics"])]
+    for name, kind in (("runs", Play), ("starved", Starved)):
+        times = {policy: [] for policy in POLICIES}
+        for _ in range(max(3, bench.turns)):
+            for policy, one in times.items():
+                ranks = kind(lab, policy, pairs(flows)).run(60 + 20 * bench.seconds)
+                one.append(max(steps[1][1][2] for steps in ranks) - 1)
+        found[name] = {policy: statistics.median(one) for policy, one in times.items()}
+        bench.say(f"busy, {name}: " + ", ".join(f"{policy} {one:.2f} s" for policy, one in found[name].items()) +
+                  f"; of {times}")
+    return found
+
+
+def busy_rows(found):
+    runs, starved = found["runs"], found["starved"]
+    loses = 100 * (runs["borrow"] / min(runs["own"], runs["all"]) - 1)
+    return [Row("all interfaces busy by their owners: borrowing takes longer than the better of own ones and all by",
+                "", "< 3%", f"{loses:.1f}% ({runs['borrow']:.2f} against {runs['own']:.2f} and {runs['all']:.2f} s)",
+                loses < 3),
+            Row("the same where each sender is stopped for half of the time: as fast as own ones", "", "",
+                f"{starved['own'] / starved['borrow']:.2f}x; all at any time {starved['own'] / starved['all']:.2f}x",
+                None)]
 
 
 # ---- Uneven exchanges ----
@@ -411,7 +466,7 @@ def measure(bench):
     with lab_of(bench, NICS) as lab:
         shape(lab)
         parts = {"board": (board, board_rows), "pair": (pair, pair_rows), "victim": (victim, victim_rows),
-                 "back": (back, back_rows), "faults": (faults, faults_rows)}
+                 "back": (back, back_rows), "busy": (busy, busy_rows), "faults": (faults, faults_rows)}
         for name, (part, tell) in parts.items():
             found[name] = part(bench, lab)
             bench.keep(**{name: found[name]})
