@@ -89,6 +89,7 @@ static void board_clear(struct board_slot *slot)
         atomic_store(&slot->use[i].outstanding, 0);
         atomic_store(&slot->use[i].waiting, 0);
         atomic_store(&slot->use[i].owned, 0);
+        atomic_store(&slot->use[i].pace, 0);
         atomic_store(&slot->use[i].out, 0);
         atomic_store(&slot->use[i].in, 0);
     }
@@ -305,6 +306,8 @@ static void board_add(struct board_sum *sum, const struct board_slot *slot, cons
     sum->out = latest(sum->out, atomic_load_explicit(&use->out, memory_order_relaxed));
     sum->in = latest(sum->in, atomic_load_explicit(&use->in, memory_order_relaxed));
     sum->processes++;
+    uint64_t pace = owned ? atomic_load_explicit(&use->pace, memory_order_relaxed) : 0;
+    sum->pace = pace && (!sum->pace || pace < sum->pace) ? pace : sum->pace;
     sum->owners += owned;
     sum->owner = owned ? atomic_load_explicit(&slot->taken, memory_order_relaxed) : sum->owner;
 }

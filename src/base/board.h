@@ -22,6 +22,7 @@ struct board_use {
     _Atomic uint64_t outstanding; /* bytes put that peers do not have yet */
     _Atomic uint64_t waiting;     /* those of them that borrow it, and have not left this host, as far as can be told */
     _Atomic uint64_t owned;       /* 1: this process owns it */
+    _Atomic uint64_t pace;        /* ns for which it serves a MiB of its owner; 0: not known */
     _Atomic uint64_t out;         /* until when its owner wants it for what it sends, ns of CLOCK_MONOTONIC; */
     _Atomic uint64_t in;          /* until when it is wanted for what comes by it from those who own it at their ends */
 };
@@ -30,6 +31,7 @@ struct board_use {
 struct board_sum {
     uint64_t outstanding, waiting;
     uint64_t out, in; /* the latest */
+    uint64_t pace;    /* the quickest of an owner; 0: not known */
     int processes;    /* that use the interface, */
     int owners;       /* and own it */
     uint32_t owner;   /* process number of one of those; 0: there is none */

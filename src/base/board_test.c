@@ -111,7 +111,9 @@ static pid_t begin_owner(int *chosen)
         word = (char)(board ? board_own(board, nics, 2) : 9);
         if (board_own(board, nics, 2) != word || write(ready[1], &word, 1) != 1)
             _exit(1);
-        atomic_fetch_add(&board_use(board, nics[(int)word])->outstanding, 10);
+        struct board_use *use = board_use(board, nics[(int)word]);
+        atomic_fetch_add(&use->outstanding, 10);
+        atomic_store(&use->pace, (uint64_t)getpid());
         if (write(ready[1], &word, 1) != 1)
             _exit(1);
         for (;;)
@@ -139,6 +141,7 @@ static void test_owners(void **state)
     struct board_sum sum = board_look(board, NIC, now += 10 * NS_PER_MS);
     assert_int_equal(sum.owners, 2);
     assert_int_equal(sum.outstanding, 20);
+    assert_int_equal(sum.pace, pid[0] < pid[2] ? pid[0] : pid[2]);
     assert_true(sum.owner == (uint32_t)pid[0] || sum.owner == (uint32_t)pid[2]);
     finish(pid[1]);
     finish(pid[2]);

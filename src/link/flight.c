@@ -111,7 +111,7 @@ static void land(struct link_lane *lane, uint64_t position, uint64_t when)
         lane->link->load.landed = when;
     lane->view.nic->landed += flight->length;
     if (flight->claims)
-        nics_served(lane->view.nic, flight->posted, when);
+        nics_served(lane->view.nic, flight->length, flight->posted, when);
     policy->landed(lane->link->policy_state, &lane->view, flight->length, flight->posted, when);
 }
 

@@ -139,7 +139,7 @@ static void lane_begin_use(struct link_lane *lane)
     lanes_choose_usable(link);
     link->domain->policy.up(link->policy_state, &lane->view);
     lane_record_use(lane);
-    trace_lane_own(lane->trace, lane->view.nic->own);
+    trace_lane_own(lane->trace, nics_is_chosen(lane->link->domain, lane->view.nic));
 }
 
 /* The peer is nearer than it had seemed when the lane came up, or packets have another source port. */

@@ -14,6 +14,8 @@
 #define MOST   NS_PER_S
 #define SMOOTH 8           /* segments of which the latest times count */
 #define FAR    (63.0 / 64) /* part of what is under way that has left, at most */
+#define PACE   1048576     /* bytes that a pace is for */
+#define SLOW   3           /* times the pace that others' interfaces have */
 #define ODD    8           /* times as long as others: one that was seen so late tells of the process, not of the NIC */
 
 uint64_t nics_name(const struct transport_nic *about)
@@ -21,10 +23,11 @@ uint64_t nics_name(const struct transport_nic *about)
     return hash_bytes(about->port, about->name, strlen(about->name)) | 1;
 }
 
-/* One interface leaves no choice, and nobody asks what others do by it; but others ask whose it is. */
+/* One interface leaves no choice, and nobody asks what others do by it; but others ask whose it is, where the user says
+ * that there are others. */
 static void nics_post(struct link_domain *domain)
 {
-    if (domain->nics < 2 && !param_int(PARAM_BORROW))
+    if (domain->nics < 2 && param_int(PARAM_BORROW) <= 0)
         return;
     if (!domain->board && !(domain->board = board_open(domain->self.host)))
         return;
@@ -79,22 +82,31 @@ static void nics_own(struct link_domain *domain, const struct transport_ops *ops
         of[count] = nic;
         names[count++] = nics_name(&nic->about);
     }
-    if (count)
+    if (domain->board && count)
         of[board_own(domain->board, names, count)]->own = true;
+    else if (count == 1)
+        of[0]->own = true;
+}
+
+bool nics_is_chosen(const struct link_domain *domain, const struct path_nic *nic)
+{
+    int count = 0;
+    for (int i = 0; i < domain->nics; i++)
+        count += domain->nic[i].ops == nic->ops;
+    return nic->own && (count > 1 || param_int(PARAM_BORROW) > 0);
 }
 
 void nics_list(struct link_domain *domain, int transport)
 {
     const struct transport_ops *ops = domain->ops[transport];
     struct transport_nic about;
-    if (!param_int(PARAM_BORROW))
+    if (!path_bound())
         return;
     for (unsigned device = 0; domain->nics < LINK_NICS && ops->nic(domain->transport[transport], device, &about);
          device++)
         if (!nics_known(domain, ops, device))
             nics_add(domain, ops, device, domain->transport[transport]);
-    if (domain->board)
-        nics_own(domain, ops);
+    nics_own(domain, ops);
 }
 
 static uint64_t use_of(const _Atomic uint64_t *word)
@@ -106,18 +118,22 @@ void nics_look(struct link_domain *domain, uint64_t now)
 {
     if (!domain->board || (domain->choices++ % BATCH && now < domain->looked + STALE))
         return;
+    uint64_t best = 0;
     domain->looked = now;
     domain->choices = 1;
     for (int i = 0; i < domain->nics; i++) {
         struct path_nic *nic = &domain->nic[i];
         struct board_sum sum = board_look(domain->board, nics_name(&nic->about), now);
+        best = !nic->own && sum.pace && (!best || sum.pace < best) ? sum.pace : best;
         nic->elsewhere = sum.outstanding;
         nic->owners = sum.owners;
         nic->owner = sum.owner;
         nic->busy = sum.out > now;
-        nic->awaited = sum.in > now || (nic->use && use_of(&nic->use->in) > now);
+        nic->awaited = sum.in > now;
         nic->lent = sum.waiting;
     }
+    for (int i = 0; i < domain->nics; i++)
+        domain->nic[i].slow = best && domain->nic[i].own && domain->nic[i].pace > SLOW * best;
 }
 
 /* ---- What its owner wants ---- */
@@ -125,7 +141,7 @@ void nics_look(struct link_domain *domain, uint64_t now)
 /* For many times as long as what borrowers may have waiting takes, and ns for which more of theirs comes. */
 static uint64_t nics_quiet(uint64_t took, uint64_t comes)
 {
-    uint64_t quiet = QUIET * ((uint64_t)param_int(PARAM_BORROW) * took + comes);
+    uint64_t quiet = QUIET * (path_bound() * took + comes);
     return quiet < LEAST ? LEAST : quiet < MOST ? quiet : MOST;
 }
 
@@ -144,11 +160,14 @@ static uint64_t nics_mean(uint64_t mean, uint64_t took)
     return mean ? mean - mean / SMOOTH + (took < most ? took : most) / SMOOTH + 1 : took;
 }
 
-void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when)
+void nics_served(struct path_nic *nic, uint64_t length, uint64_t posted, uint64_t when)
 {
-    uint64_t begun = posted > nic->served ? posted : nic->served;
-    nic->took = nics_mean(nic->took, since(begun, when));
+    uint64_t took = since(posted > nic->served ? posted : nic->served, when);
+    nic->took = nics_mean(nic->took, took);
+    nic->pace = nics_mean(nic->pace, (uint64_t)((double)took * PACE / (double)length));
     nic->served = when;
+    if (nic->use && nic->own)
+        atomic_store_explicit(&nic->use->pace, nic->pace, memory_order_relaxed);
     nics_serves(nic, when);
 }
 
@@ -201,13 +220,22 @@ void nics_borrowed(struct link_lane *lane, uint64_t took)
 
 /* ---- What messages tell ---- */
 
+/* By others than the peer: two of its interfaces may end at one of ours. */
+static bool nics_is_awaited(const struct link *link, const struct path_nic *nic, uint64_t now)
+{
+    uint64_t ours = nic->use ? use_of(&nic->use->in) : 0;
+    return nic->awaited || (nic->came_by == link ? nic->others : ours) > now;
+}
+
+/* Of our lanes: those by an interface that we own, or by one that is idle for what comes. */
 static uint16_t nics_mask(const struct link *link, bool own)
 {
+    uint64_t now = own ? 0 : clock_ns();
     uint16_t mask = 0;
     for (lane_set left = link->present & ~lane_bit(LINK_MESSAGE_LANE); left; left &= left - 1) {
         const struct link_lane *lane = &link->lane[lane_first(left)];
         const struct path_nic *nic = lane->state == LANE_UP ? lane->view.nic : NULL;
-        if (nic && (own ? nic->own : !nic->awaited))
+        if (nic && (own ? nic->own : !nics_is_awaited(link, nic, now)))
             mask |= (uint16_t)(1u << lane->bit);
     }
     return mask;
@@ -216,7 +244,7 @@ static uint16_t nics_mask(const struct link *link, bool own)
 void nics_say(const struct link *link, struct wire_message *head)
 {
     struct link_domain *domain = link->domain;
-    bool told = domain->board && param_int(PARAM_BORROW);
+    bool told = path_bound();
     if (told && head->kind == WIRE_CREDIT)
         nics_look(domain, clock_ns());
     head->own = told ? nics_mask(link, true) : 0;
@@ -233,13 +261,16 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
 {
     struct link *link = lane->link;
     struct path_nic *nic = lane->view.nic;
-    if (!link->domain->board || !param_int(PARAM_BORROW))
+    if (!link->domain->board || !path_bound())
         return false;
     if (lane->index != LINK_MESSAGE_LANE && link->nics.own >> lane->peer_bit & 1 && nic && nic->use) {
         if (nic->came && nic->came_in == slot)
             nic->takes = nics_mean(nic->takes, since(nic->came, now));
+        if (nic->came_by != link)
+            nic->others = use_of(&nic->use->in);
         nic->came = now;
         nic->came_in = slot;
+        nic->came_by = link;
         atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes, lane->view.trip), memory_order_relaxed);
     }
     if (++link->nics.came % BATCH)

@@ -13,6 +13,8 @@ uint64_t nics_name(const struct transport_nic *about);
 /* A segment is about to be chosen a lane: every few times what others do is looked at. */
 void nics_look(struct link_domain *domain, uint64_t now);
 void nics_close(struct link_domain *domain);
+/* This process owns it, of several of its kind. */
+bool nics_is_chosen(const struct link_domain *domain, const struct path_nic *nic);
 /* The interfaces of a transport that is to carry segments: this process owns one of them from now on. */
 void nics_list(struct link_domain *domain, int transport);
 /* What the message says of our lanes; and what the peer's message says of its own. */
@@ -23,7 +25,7 @@ void nics_hear(struct link *link, const struct wire_message *head);
 bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now);
 /* A segment that went by its owner's interface is put; it has landed. */
 void nics_serves(struct path_nic *nic, uint64_t now);
-void nics_served(struct path_nic *nic, uint64_t posted, uint64_t when);
+void nics_served(struct path_nic *nic, uint64_t length, uint64_t posted, uint64_t when);
 /* Does the peer say that nobody needs the interface at its end? */
 static inline bool nics_is_idle(const struct link_lane *lane)
 {

@@ -8,6 +8,7 @@
 #ifndef TUTTI_LINK_POLICY_H
 #define TUTTI_LINK_POLICY_H
 
+#include "base/param.h"
 #include "base/place.h"
 #include "transport/transport.h"
 
@@ -53,12 +54,15 @@ struct path_nic {
     int lanes;            /* lanes that are up, of all links */
     uint64_t outstanding; /* bytes put by all links that the peers do not have yet */
     uint64_t landed;      /* bytes that peers have, ever */
-    bool own;             /* this process owns it, among those of the host (base/board.h) */
-    uint64_t took;        /* ns for which it serves a segment of its owner, the mean of the latest */
+    bool own;             /* this process owns it, among those of the host (base/board.h), or has no other one */
+    uint64_t took;        /* ns for which it serves a segment of its owner, the mean of the latest; */
+    uint64_t pace;        /* a MiB of its owner */
     uint64_t served;      /* when it had served one last */
     uint64_t came;        /* when a segment came by it last whose sender owns the interface at its end, */
     uint32_t came_in;     /* the slot of its payload, */
-    uint64_t takes;       /* and ns for which it serves one of those */
+    const void *came_by;  /* its link, */
+    uint64_t takes;       /* ns for which it serves one of those, */
+    uint64_t others;      /* and until when it is wanted for those of other links than that one */
     /* Of the other processes of this host, as last looked at: */
     uint64_t elsewhere; /* bytes outstanding */
     int owners;         /* processes that own it; the process number of one: */
@@ -66,6 +70,7 @@ struct path_nic {
     bool busy;             /* its owners send, or did of late. One that does not run for longer than that is idle:
                               what it had under way has left */
     bool awaited;          /* a peer's owner is sending to one of them by it, or was of late */
+    bool slow;             /* it is this process's own, and other owners find theirs much quicker */
     uint64_t lent;         /* bytes that borrow it, and wait here */
     struct board_use *use; /* where other processes read it; NULL: nowhere */
 };
@@ -118,6 +123,15 @@ struct path_payload {
     uint64_t left;    /* bytes that wait to be put, with this segment's */
     uint64_t segment; /* bytes of its segments; 0: not known */
 };
+
+#define PATH_BORROWED 2
+
+/* Segments of borrowers that may wait for an interface; 0: all processes use all at any time. */
+static inline uint64_t path_bound(void)
+{
+    int64_t told = param_int(PARAM_BORROW);
+    return told < 0 ? PATH_BORROWED : (uint64_t)told;
+}
 
 /* Is the interface the payload's own, by which it may go whatever others do? */
 static inline bool path_is_direct(const struct path_nic *nic, const struct path_payload *payload)

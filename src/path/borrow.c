@@ -9,14 +9,13 @@
 #include "path/path.h"
 
 #include "base/board.h"
-#include "base/param.h"
 
 static bool may_take(const struct path_lane *lane, const struct path_payload *payload, size_t length, uint64_t bound)
 {
     const struct path_nic *nic = lane->nic;
     if (path_is_direct(nic, payload))
         return true;
-    if (!bound)
+    if (!bound || (payload->near && param_int(PARAM_BORROW) < 0))
         return !payload->near;
     if (!lane->idle || (!payload->near && !nic->owners))
         return lane->idle;
@@ -24,10 +23,22 @@ static bool may_take(const struct path_lane *lane, const struct path_payload *pa
     return !nic->busy && nic->lent + ours + length <= bound * length;
 }
 
+/* A process keeps to an interface that is much slower than others have? It would be the slowest of its job. */
+static bool own_is_slow(const struct path_lane *const *lanes, int count, const struct path_payload *payload)
+{
+    bool slow = false;
+    for (int i = 0; i < count && !payload->near; i++) {
+        if (lanes[i]->nic->own && !lanes[i]->nic->slow)
+            return false;
+        slow |= lanes[i]->nic->slow;
+    }
+    return slow;
+}
+
 int path_borrow(const struct path_lane *const *lanes, int count, const struct path_payload *payload, size_t length,
                 const struct path_lane **out)
 {
-    uint64_t bound = (uint64_t)param_int(PARAM_BORROW);
+    uint64_t bound = own_is_slow(lanes, count, payload) ? 0 : path_bound();
     int found = 0;
     for (int i = 0; i < count; i++)
         if (may_take(lanes[i], payload, length, bound))

@@ -63,6 +63,11 @@ static void test_the_rule(void **state)
     nic[1].busy = true;
     assert_int_equal(allowed(nic, true, &payload), 3);
     assert_int_equal(allowed(nic, false, &payload), 1);
+    nic[1].owners = 1;
+    assert_int_equal(allowed(nic, true, &payload), 1);
+    nic[0].slow = true; /* much more than those of others */
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    nic[0].slow = false;
     nic[0].own = false; /* the one that it owns is down: any is better than none */
     nic[0].owners = 1;
     assert_int_equal(allowed(nic, false, &payload), 3);
@@ -84,6 +89,10 @@ static void test_the_interface_of_a_gpu(void **state)
     assert_int_equal(allowed(nic, true, &payload), 2); /* where nothing is borrowed, too */
     payload.near = 3;
     assert_int_equal(allowed(nic, true, &payload), 3);
+    payload.near = 2;
+    nic[0] = (struct path_nic){.own = true, .slow = true};
+    borrow("-1"); /* by default it keeps to those */
+    assert_int_equal(allowed(nic, true, &payload), 2);
     payload.near = 4; /* its own is down */
     assert_int_equal(allowed(nic, true, &payload), 3);
 }
@@ -200,7 +209,7 @@ static void test_how_long_an_owner_wants_it(void **state)
         uint64_t posted = now;
         now += turn == 20 ? 100 * NS_PER_MS : SEEN * NS_PER_MS;
         for (int i = 0; i < SEEN; i++)
-            nics_served(&nic, posted, now);
+            nics_served(&nic, SEGMENT, posted, now);
         assert_true(turn < 10 || wanted(&use, now) >= whole / 2);
         assert_true(turn < 10 || wanted(&use, now) <= whole * 2);
     }
@@ -228,6 +237,8 @@ static void neighbour_live(uint64_t host)
             atomic_store(&use->in, word == 'i' ? FOREVER : 0);
         if (use)
             atomic_store(&use->outstanding, word == 's' ? 4 * SEGMENT : 0);
+        if (use)
+            atomic_store(&use->pace, word == 'q');
         if (write(neighbour.answers[1], &word, 1) != 1)
             _exit(1);
     } while (read(neighbour.words[0], &word, 1) == 1);
@@ -241,7 +252,8 @@ static void neighbour_answers(char word)
     assert_int_equal(answer, word);
 }
 
-/* 'o': it sends; 'i': its peer sends to it; 'f': neither; 's': nor does it see what has become of its segments. */
+/* 'o': it sends; 'i': its peer sends to it; 'f': neither; 's': nor does it see what has become of its segments;
+ * 'q': its interface is quick. */
 static void tell(char word)
 {
     assert_int_equal(write(neighbour.words[1], &word, 1), 1);
@@ -336,6 +348,9 @@ static void test_idle_interfaces_carry(void **state)
     tell('o');
     usleep(200);
     assert_int_equal(carry(script), 0);
+    tell('q'); /* and this process's own one is slow: it would hold up its job */
+    usleep(200);
+    assert_true(carry(script) > 4);
     tell('f');
     usleep(200);
     assert_true(carry(script) > 4);
@@ -453,7 +468,13 @@ static void test_an_owner_far_away(void **state)
     nics_hear(script->side[1].link, &head); /* whose interfaces they are */
     uint64_t begun = clock_ns();
     carry(script);
-    assert_true(atomic_load(&script->side[1].domain->nic[0].use->in) >= begun + 32 * trip);
+    struct path_nic *nic = &script->side[1].domain->nic[0];
+    assert_true(atomic_load(&nic->use->in) >= begun + 32 * trip);
+    nics_say(script->side[1].link, &head);
+    assert_true(head.idle >> script->side[1].link->lane[DATA].bit & 1); /* it knows that itself; */
+    nic->came_by = NULL;                                                /* another peer is told */
+    nics_say(script->side[1].link, &head);
+    assert_false(head.idle >> script->side[1].link->lane[DATA].bit & 1);
     end(script);
 }
 
