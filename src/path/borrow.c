@@ -2,15 +2,26 @@
 /*
  * Every interface for any payload, and never at its owner's cost (FuseLink section 4.3). Where nothing is borrowed
  * (TUTTI_BORROW=0), host memory goes by all of them, and a GPU's by the nearest ones. Else a payload goes by its own
- * interface, and by another one while that one is idle at both ends, with little that waits there: what is on its way
- * to a far peer is in nobody's way. An interface that nobody owns needs to be idle at the other end alone. Of the lanes
- * that are left, the policy chooses as of any.
+ * interface. While that is full it goes by another one that is idle at both ends, with little that waits there: what is
+ * on its way to a far peer is in nobody's way. An interface that nobody owns needs to be idle at the other end alone.
+ * Of the lanes that are left, the policy chooses as of any.
  */
 #include "path/path.h"
 
 #include "base/board.h"
 
-static bool may_take(const struct path_lane *lane, const struct path_payload *payload, size_t length, uint64_t bound)
+/* Processes that begin at once have all said so on the board when theirs are full. */
+static bool own_is_full(const struct path_lane *const *lanes, int count, const struct path_payload *payload)
+{
+    for (int i = 0; i < count; i++)
+        if (lanes[i]->room && path_is_direct(lanes[i]->nic, payload))
+            return false;
+    return true;
+}
+
+/* bound: segments that may wait there; 0: it does not matter whose it is. full: the payload's own interface is. */
+static bool may_take(const struct path_lane *lane, const struct path_payload *payload, size_t length, uint64_t bound,
+                     bool full)
 {
     const struct path_nic *nic = lane->nic;
     if (path_is_direct(nic, payload))
@@ -20,7 +31,7 @@ static bool may_take(const struct path_lane *lane, const struct path_payload *pa
     if (!lane->idle || (!payload->near && !nic->owners))
         return lane->idle;
     uint64_t ours = nic->use ? atomic_load_explicit(&nic->use->waiting, memory_order_relaxed) : 0;
-    return !nic->busy && nic->lent + ours + length <= bound * length;
+    return full && !nic->busy && nic->lent + ours + length <= bound * length;
 }
 
 /* A process keeps to an interface that is much slower than others have? It would be the slowest of its job. */
@@ -39,9 +50,10 @@ int path_borrow(const struct path_lane *const *lanes, int count, const struct pa
                 const struct path_lane **out)
 {
     uint64_t bound = own_is_slow(lanes, count, payload) ? 0 : path_bound();
+    bool full = own_is_full(lanes, count, payload);
     int found = 0;
     for (int i = 0; i < count; i++)
-        if (may_take(lanes[i], payload, length, bound))
+        if (may_take(lanes[i], payload, length, bound, full))
             out[found++] = lanes[i];
     for (int i = 0; !found && i < count; i++) /* its own is down: a payload that goes late is better than none */
         out[i] = lanes[i];

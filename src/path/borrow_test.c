@@ -34,10 +34,13 @@ static void borrow(const char *told)
 
 /* ---- The rule ---- */
 
+static bool room; /* of the own lane of allowed() */
+
 /* Of an own lane and another one: 1, 2, or both. */
 static int allowed(struct path_nic *nic, bool idle, const struct path_payload *payload)
 {
-    struct path_lane own = {.index = 0, .nic = &nic[0]}, other = {.index = 1, .nic = &nic[1], .idle = idle};
+    struct path_lane own = {.index = 0, .nic = &nic[0], .room = room},
+                     other = {.index = 1, .nic = &nic[1], .idle = idle};
     const struct path_lane *lanes[] = {&own, &other}, *out[2];
     int mask = 0;
     for (int i = path_borrow(lanes, 2, payload, SEGMENT, out); i > 0; i--)
@@ -51,6 +54,9 @@ static void test_the_rule(void **state)
     struct path_nic nic[2] = {{.own = true}, {.owners = 1}};
     borrow("2");
     assert_int_equal(allowed(nic, true, &payload), 3);
+    room = true;
+    assert_int_equal(allowed(nic, true, &payload), 1); /* not before its own is full */
+    room = false;
     assert_int_equal(allowed(nic, false, &payload), 1); /* at the peer it is not idle, */
     nic[1].busy = true;
     assert_int_equal(allowed(nic, true, &payload), 1); /* or here, */
