@@ -114,26 +114,38 @@ static uint64_t use_of(const _Atomic uint64_t *word)
     return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+void nics_note(struct path_nic *nic, const struct board_sum *sum, uint64_t now)
+{
+    nic->elsewhere = sum->outstanding;
+    nic->theirs = sum->pace;
+    nic->owners = sum->owners;
+    nic->owner = sum->owner;
+    nic->busy = sum->out > now;
+    nic->awaited = sum->in > now;
+    nic->lent = sum->waiting;
+}
+
+void nics_compare(struct path_nic *nics, int count)
+{
+    uint64_t best = UINT64_MAX / SLOW;
+    for (int i = 0; i < count; i++)
+        if (!nics[i].own && nics[i].theirs && nics[i].theirs < best)
+            best = nics[i].theirs;
+    for (int i = 0; i < count; i++)
+        nics[i].slow = nics[i].own && nics[i].pace > SLOW * best;
+}
+
 void nics_look(struct link_domain *domain, uint64_t now)
 {
     if (!domain->board || (domain->choices++ % BATCH && now < domain->looked + STALE))
         return;
-    uint64_t best = 0;
     domain->looked = now;
     domain->choices = 1;
     for (int i = 0; i < domain->nics; i++) {
-        struct path_nic *nic = &domain->nic[i];
-        struct board_sum sum = board_look(domain->board, nics_name(&nic->about), now);
-        best = !nic->own && sum.pace && (!best || sum.pace < best) ? sum.pace : best;
-        nic->elsewhere = sum.outstanding;
-        nic->owners = sum.owners;
-        nic->owner = sum.owner;
-        nic->busy = sum.out > now;
-        nic->awaited = sum.in > now;
-        nic->lent = sum.waiting;
+        struct board_sum sum = board_look(domain->board, nics_name(&domain->nic[i].about), now);
+        nics_note(&domain->nic[i], &sum, now);
     }
-    for (int i = 0; i < domain->nics; i++)
-        domain->nic[i].slow = best && domain->nic[i].own && domain->nic[i].pace > SLOW * best;
+    nics_compare(domain->nic, domain->nics);
 }
 
 /* ---- What its owner wants ---- */

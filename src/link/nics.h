@@ -13,6 +13,9 @@ uint64_t nics_name(const struct transport_nic *about);
 /* A segment is about to be chosen a lane: every few times what others do is looked at. */
 void nics_look(struct link_domain *domain, uint64_t now);
 void nics_close(struct link_domain *domain);
+/* What others do by it; and when that is known of all, whether this process's own one is slow. */
+void nics_note(struct path_nic *nic, const struct board_sum *sum, uint64_t now);
+void nics_compare(struct path_nic *nics, int count);
 /* This process owns it, of several of its kind. */
 bool nics_is_chosen(const struct link_domain *domain, const struct path_nic *nic);
 /* The interfaces of a transport that is to carry segments: this process owns one of them from now on. */

@@ -65,6 +65,7 @@ struct path_nic {
     uint64_t others;      /* and until when it is wanted for those of other links than that one */
     /* Of the other processes of this host, as last looked at: */
     uint64_t elsewhere; /* bytes outstanding */
+    uint64_t theirs;    /* the quickest pace of an owner; 0: not known */
     int owners;         /* processes that own it; the process number of one: */
     uint32_t owner;
     bool busy;             /* its owners send, or did of late. One that does not run for longer than that is idle:
