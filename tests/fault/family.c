@@ -59,11 +59,23 @@ tutti_result_t family_job(struct family *family, int rank, int place, int nranks
     return TUTTI_SUCCESS;
 }
 
+/* TUTTI_TEST_HOSTS: number of hosts over which ranks are spread. */
+static void be_on_host(int rank, int count)
+{
+    const char *hosts = getenv("TUTTI_TEST_HOSTS");
+    char host[12];
+    if (!hosts)
+        return;
+    snprintf(host, sizeof host, "%d", rank * atoi(hosts) / count);
+    setenv("TUTTI_HOSTID", host, 1);
+}
+
 static void child(struct family *family, int rank, family_work work)
 {
     tutti_comm_t comm = NULL;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     family->pid[rank] = getpid(); /* the parent may come to that later than others need it */
+    be_on_host(rank, family->count);
     if (rank == 0) {
         if (tutti_get_unique_id(&family->id) != TUTTI_SUCCESS)
             _exit(3);

@@ -2,8 +2,8 @@
 /*
  * `window_faults shm|tcp|verbs|gpu|hosts`: what becomes of puts, signals and waits when a rank is killed, leaves or
  * gives up. A rank that waits is told, and the sentence names the rank that is gone. When a rank has given up or
- * destroyed the communicator, no byte of its memory changes any more, whatever its peers put. gpu: on GPUs; hosts:
- * each GPU on a host of its own.
+ * destroyed the communicator, what a peer puts behind a signal of that rank is not stored (late.c has all else). gpu:
+ * on GPUs; hosts: each GPU on a host of its own.
  */
 #include "gpu.h"
 #include "tutti/tutti.h"
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #define SIZE    (4u << 20)
-#define ALIVE   30 /* rounds of giving up */
 #define LATE_US 20000
 
 /* Two ranks, and what they do with a window of SIZE bytes each. Returns how much was wrong. */
@@ -234,35 +233,6 @@ static bool all_have_it(tutti_comm_t parent)
     return !apart || (tutti_barrier(parent, NULL) == TUTTI_SUCCESS && tutti_comm_synchronize(parent) == TUTTI_SUCCESS);
 }
 
-/* By abort and by destroy in turn. */
-static int gives_up(int rank, tutti_comm_t parent, tutti_window_t unused, unsigned char *memory)
-{
-    unsigned seed = 11;
-    int wrong = 0;
-    (void)unused;
-    for (int round = 0; round < ALIVE && !wrong; round++) {
-        tutti_comm_t comm;
-        tutti_window_t window;
-        if (tutti_comm_duplicate(parent, &comm, NULL) != TUTTI_SUCCESS ||
-            tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS || !all_have_it(parent))
-            return complain(rank, "the next communicator", NULL);
-        if (rank == 1) {
-            put_until_told(0, comm, window);
-            tutti_comm_destroy(comm);
-            continue;
-        }
-        usleep((useconds_t)rand_r(&seed) % 10000);
-        if (round % 2 == 0)
-            tutti_comm_abort(comm);
-        else
-            tutti_comm_destroy(comm);
-        wrong = changes(rank, memory);
-        if (round % 2 == 0)
-            tutti_comm_destroy(comm);
-    }
-    return wrong;
-}
-
 /* What rank 1 puts is behind a signal that rank 0 does not send. */
 static int gives_up_awaited(int rank, tutti_comm_t parent, tutti_window_t unused, unsigned char *memory)
 {
@@ -306,7 +276,6 @@ static const struct scene scenes[] = {
     {"one waits for a signal, the other in a collective", crossed_collective},
     {"each waits for the other's signal", crossed_signals},
     {"a rank leaves behind a signal", left_behind_a_signal},
-    {"a rank gives up that is put to", gives_up},
     {"a rank gives up that a put waits for", gives_up_awaited},
 };
 

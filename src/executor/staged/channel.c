@@ -55,13 +55,16 @@ static tutti_result_t take_scalar(struct channel *channel, struct call *call)
     return result;
 }
 
-/* For a job that fails before the user's stream has come to it: the jobs before it still end as they can. */
+/* For a job that fails before the user's stream has come to it: the jobs before it still end as they can, and tickets
+ * are stored in their order. */
 static void await_turn(struct staged *staged, const struct job *job)
 {
     pthread_mutex_lock(&staged->lock);
     while (staged->jobs.next != &job->node)
         pthread_cond_wait(&staged->channel[0].news, &staged->lock);
     pthread_mutex_unlock(&staged->lock);
+    if (job->ticket)
+        courier_await_ticket(staged, job->before);
 }
 
 static bool run_part(struct channel *channel, struct job *job);

@@ -15,6 +15,7 @@
 #include "engine/failure.h"
 #include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
+#include "executor/stream/ticket.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -208,6 +209,15 @@ static tutti_result_t is_hopeless(const struct staged *staged, const struct job 
     if (meets)
         return channels_begin(staged, meets) ? TUTTI_SUCCESS : failure;
     return failure != TUTTI_SUCCESS && ++*looks > PATIENCE ? failure : TUTTI_SUCCESS;
+}
+
+void courier_await_ticket(struct staged *staged, uint32_t ticket)
+{
+    for (unsigned look = 0; !ticket_is_over(&staged->base, ticket) && !atomic_load(&staged->doubt.lost); look++) {
+        if (look % SLOW_LOOKS == 0)
+            doubt(staged);
+        usleep(PAUSE_US);
+    }
 }
 
 unsigned courier_pause(uint64_t waited)

@@ -24,6 +24,8 @@ bool courier_brings(size_t bytes);
 void courier_fetch(const struct channel *channel, void *host, size_t bytes);
 /* A kernel of a graph waits for its job. */
 bool courier_is_asked(const struct staged *staged);
+/* Returns when that ticket is stored, or the GPU has failed. */
+void courier_await_ticket(struct staged *staged, uint32_t ticket);
 /* us between two looks for a kernel. waited: ns for which it has been waited for. */
 unsigned courier_pause(uint64_t waited);
 /* ns for which nobody looks at a copy of these bytes: half of what the copy takes, if that is long. pace: ns that the

@@ -95,6 +95,7 @@ static tutti_result_t issue_enqueue(struct staged *staged, struct job *job, CUst
         return result;
     }
     job->sequence = staged->issued += 2;
+    job->before = atomic_load(&staged->base.tickets.ticket);
     return staged->copies ? enqueue_courier(staged, job, stream) : enqueue_streams(staged, job, stream);
 }
 

@@ -115,6 +115,7 @@ struct job {
     int left;          /* channels that are not through */
     bool failed;
     uint32_t ticket; /* of the communicator's operation, which the host is to store; 0: a stream stores it */
+    uint32_t before; /* of the operation before, which a stream may store */
     CUevent ready;   /* the user's stream has come to the job; NULL: there is a courier */
 };
 
