@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `tutti run -n N -- gpu_windows [check|capture|hosts|dies [captured]|late|queue|measure]`, N processes with a GPU
- * each, TUTTI_TEST_GPU=1: windows of device memory, on the stand-in driver and on real GPUs alike. check: contents and
- * counts, on two streams. capture: the same in CUDA graphs, that are replayed among calls; and what is refused. hosts:
- * in graphs, 4 ranks of two hosts. dies: a process ends that another waits for, or that a graph of another waits for.
- * late: a rank gives up, to which another one replays puts. queue: what two hosts refuse with one hardware queue.
- * measure: prints the time of a put with a signal from rank 0 to rank 1 and back, and how fast puts and gets are.
+ * `tutti run -n N -- gpu_windows [check|capture|hosts|refused|dies [captured]|late|queue|measure]`, N processes with a
+ * GPU each, TUTTI_TEST_GPU=1: windows of device memory, on the stand-in driver and on real GPUs alike. check: contents
+ * and counts, on two streams. capture: the same in CUDA graphs, that are replayed among calls; and what is refused.
+ * hosts: in graphs, 2 or 4 ranks of two hosts. refused: not with TUTTI_STAGE_KERNEL=0. dies: a process ends that
+ * another waits for, or that a graph of another waits for. late: a rank gives up, to which another one replays puts.
+ * queue: what two hosts refuse with one hardware queue. measure: prints the time of a put with a signal from rank 0 to
+ * rank 1 and back, and how fast puts and gets are.
  */
 #include "gpu_rank.h"
 
@@ -344,35 +345,67 @@ static void die(bool captured)
         DONE(cu->GraphExecDestroy(exec));
 }
 
-static void refuse_far(int peer, tutti_result_t result)
+/* To a rank of this host, and to one of another host, in one call: what peers of either kind have raised is there. */
+static void check_near_and_far(int near, int far)
 {
-    char name[32];
-    snprintf(name, sizeof name, "rank %d", peer);
-    require(result == TUTTI_INVALID_USAGE && strstr(tutti_get_last_error(NULL), "captured") &&
-                strstr(tutti_get_last_error(NULL), name),
-            "no graph has a call on a window of another host");
+    const tutti_signal_wait_t waits[2] = {{near, 4, 1}, {far, 4, 2}};
+    begin();
+    OK(tutti_group_start());
+    OK(tutti_wait_signal(waits, 2, comm, on(1)));
+    put(0, LONG, near, 4, 1);
+    put(0, LONG, far, 4, 1);
+    OK(tutti_signal(far, 4, comm, on(1)));
+    OK(tutti_group_end());
+    CUgraphExec exec = end();
+    for (int round = 90; round < 93; round++) {
+        fill(round, LONG);
+        DONE(cu->GraphLaunch(exec, streams[0]));
+        look(memory + (size_t)near * PART, near, round, LONG, "what a rank of this host put");
+        look(memory + (size_t)far * PART, far, round, LONG, "what a rank of another host put");
+        meet();
+    }
+    DONE(cu->GraphExecDestroy(exec));
 }
 
-/* Pairs of one host replay; to other hosts nothing is captured, also not in a group with what could be. */
-static void check_hosts(void)
+/* Where a kernel copies only processors reach some memory. */
+static void check_refused_far(int far)
 {
-    int far = (rank + 2) % ranks;
-    const tutti_signal_wait_t waits[2] = {{next, 0, 1}, {far, 0, 1}};
-    check_replay_of_all(LONG);
-    check_replay_of_get();
     begin();
-    refuse_far(far, tutti_signal(far, 0, comm, on(1)));
-    refuse_far(far, tutti_put(local, 8, TUTTI_UINT8, far, window, 0, comm, on(1)));
-    refuse_far(far, tutti_wait_signal(waits, 2, comm, on(1)));
+    require(tutti_put(&rank, sizeof rank, TUTTI_UINT8, far, window, 0, comm, on(1)) == TUTTI_INVALID_USAGE &&
+                strstr(tutti_get_last_error(NULL), "no memory of GPU"),
+            "a graph puts no memory that its GPU does not address, to no host");
     pass_on(8, 0, 1);
     CUgraphExec exec = end();
-    fill(90, 8);
+    fill(94, 8);
     DONE(cu->GraphLaunch(exec, streams[0]));
-    look_at_round(90, 8, "a graph whose other calls were refused");
+    look_at_round(94, 8, "a graph whose other calls were refused");
     DONE(cu->GraphExecDestroy(exec));
-    OK(tutti_signal(far, 0, comm, on(0)));
-    OK(tutti_wait_signal(&waits[1], 1, comm, on(0)));
-    OK(tutti_comm_synchronize(comm));
+}
+
+/* With TUTTI_STAGE_KERNEL=0. */
+static void check_no_kernel(void)
+{
+    CUgraph graph = NULL;
+    begin();
+    require(tutti_signal(next, 0, comm, on(1)) == TUTTI_INVALID_USAGE &&
+                strstr(tutti_get_last_error(NULL), "TUTTI_STAGE_KERNEL=0"),
+            "no graph signals to another host where no kernel asks");
+    DONE(cu->StreamEndCapture(streams[1], &graph));
+    DONE(cu->GraphDestroy(graph));
+    check_ring();
+}
+
+static void check_hosts(void)
+{
+    int far = (rank + ranks / 2) % ranks;
+    if (ranks == 4) {
+        check_replay_of_all(LONG);
+        check_replay_of_get();
+        check_near_and_far(next, far);
+    }
+    next = last = far;
+    check_replays();
+    check_refused_far(far);
 }
 
 /* ---- Late writes ---- */
@@ -526,6 +559,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "late") == 0)
         check_late();
+    else if (strcmp(what, "refused") == 0)
+        check_no_kernel();
     else if (!hosts)
         check();
     if (hosts)

@@ -15,23 +15,9 @@
 #include "executor/gpu/mailbox.h"
 #include "executor/gpu/side.h"
 #include "executor/gpu/windows.h"
+#include "executor/stream/window.h"
 
 /* ---- Is it possible? ---- */
-
-static tutti_result_t check_local(struct gpu *gpu, const struct window_item *item)
-{
-    struct cuda_range range;
-    tutti_result_t result = cuda_range_of(item->local, &range);
-    if (result != TUTTI_SUCCESS)
-        return result;
-    if (range.kind == CUDA_PINNED || range.kind == CUDA_MANAGED ||
-        (range.kind == CUDA_DEVICE && range.ordinal == gpu->base.device->ordinal))
-        return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE,
-                     "local memory at %p is no memory of GPU %d: where a CUDA graph has calls on windows kernels carry "
-                     "all of them out, and need memory that this GPU addresses",
-                     item->local, gpu->base.device->ordinal);
-}
 
 static tutti_result_t check_peer(struct gpu *gpu, const struct window_item *item)
 {
@@ -48,7 +34,7 @@ tutti_result_t puts_kernel_check(struct gpu *gpu, const struct window_item *item
     tutti_result_t result = TUTTI_SUCCESS;
     for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
         if (puts_moves(&items[i])) {
-            result = check_local(gpu, &items[i]);
+            result = window_check_local(gpu->base.device->ordinal, items[i].local);
             if (result == TUTTI_SUCCESS)
                 result = check_peer(gpu, &items[i]);
         }

@@ -188,12 +188,12 @@ static tutti_result_t islands_call_windows(struct executor *executor, const stru
     struct islands *islands = islands_of(executor);
     tutti_result_t result = window_refuse_long_waits(islands->team, items, count);
     cuda_enter(device_of(islands));
-    int far = islands_window_far_peer(islands, items, count);
-    if (result == TUTTI_SUCCESS && far >= 0)
-        result = window_refuse_capture(islands->cu, (CUstream)stream, islands->team, far);
+    bool far = islands_window_is_far(islands, items, count);
     if (result == TUTTI_SUCCESS && !islands->windowed)
         result = window_refuse_first();
-    else if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS && far)
+        result = staged_check_window_calls(islands->net, items, count, stream);
+    if (result == TUTTI_SUCCESS)
         result = whole_or_failed(islands, issue_window_calls(islands, items, count, stream));
     cuda_leave();
     return result;

@@ -174,12 +174,12 @@ static int pick_calls(const struct islands *islands, const struct window_item *i
     return picked;
 }
 
-int islands_window_far_peer(const struct islands *islands, const struct window_item *items, int count)
+bool islands_window_is_far(const struct islands *islands, const struct window_item *items, int count)
 {
+    bool far = false;
     for (int i = 0; i < count; i++)
-        if (near_rank(islands, items[i].peer) < 0)
-            return items[i].peer;
-    return -1;
+        far = far || near_rank(islands, items[i].peer) < 0;
+    return far;
 }
 
 /* What is asked goes before all waits, by both ways. */

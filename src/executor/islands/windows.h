@@ -15,8 +15,8 @@ tutti_result_t islands_window_close(struct islands *islands, tutti_window_t wind
 tutti_result_t islands_window_address(struct islands *islands, tutti_window_t window, int rank, void **address,
                                       size_t *size);
 bool islands_window_is_open(struct islands *islands, tutti_window_t window);
-/* The first peer of these calls that is of another host; -1: there is none. */
-int islands_window_far_peer(const struct islands *islands, const struct window_item *items, int count);
+/* Is a peer of these calls of another host? */
+bool islands_window_is_far(const struct islands *islands, const struct window_item *items, int count);
 /* With the device's context current, behind all that was issued before. */
 tutti_result_t islands_window_calls(struct islands *islands, const struct window_item *items, int count,
                                     tutti_stream_t stream);

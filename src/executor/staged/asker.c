@@ -277,6 +277,12 @@ bool asker_is_through(void *asker_)
     return through;
 }
 
+void asker_settle(struct asker *asker)
+{
+    while (!asker_is_through(asker))
+        usleep(NAP_US);
+}
+
 /* ---- Life ---- */
 
 tutti_result_t asker_open(struct asker *asker, struct team *team, struct asker_words *words, char *slots, size_t piece)

@@ -42,7 +42,9 @@ void asker_close(struct asker *asker);
 tutti_result_t asker_issue(struct asker *asker, const struct window_item *items, int count, CUstream stream);
 /* Is the thread through with all that streams have come to? Waits for nothing. */
 bool asker_is_through(void *asker);
-/* Returns when the thread is through with all that streams have come to. */
+/* Returns when the thread is through with all that streams have come to so far. */
+void asker_settle(struct asker *asker);
+/* The same of all that was issued: streams have come to it, or the team has failed. */
 void asker_drain(struct asker *asker);
 
 #endif

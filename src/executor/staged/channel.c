@@ -19,6 +19,7 @@
 #include "engine/part.h"
 #include "engine/team_open.h"
 #include "engine/wait.h"
+#include "executor/staged/asked.h"
 #include "executor/staged/courier.h"
 #include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
@@ -139,6 +140,8 @@ static tutti_result_t run_job(struct channel *channel, const struct job *job)
 {
     if (job->on_rail)
         return run_on_rail(channel, job);
+    if (job->asked)
+        return asked_run(channel, job);
     return job->items ? pieces_run(channel, job) : slice_run(channel, job);
 }
 

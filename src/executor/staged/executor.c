@@ -242,14 +242,22 @@ static tutti_result_t staged_window_calls(struct executor *executor, const struc
 {
     struct staged *staged = staged_of(executor);
     cuda_enter(staged->base.device);
-    tutti_result_t result = staged_window_check(staged, items[0].peer, (CUstream)stream);
+    bool captured = false;
+    tutti_result_t result = staged_window_check(staged, items, count, (CUstream)stream, &captured);
     if (result == TUTTI_SUCCESS)
         result = order_begin(&staged->base, (CUstream)stream, false);
     if (result == TUTTI_SUCCESS)
-        result =
-            order_end(&staged->base, (CUstream)stream, staged_window_issue(staged, items, count, (CUstream)stream));
+        result = order_end(&staged->base, (CUstream)stream,
+                           (captured ? issue_asked : staged_window_issue)(staged, items, count, (CUstream)stream));
     cuda_leave();
     return result;
+}
+
+tutti_result_t staged_check_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                         tutti_stream_t stream)
+{
+    bool captured = false;
+    return staged_window_check(staged_of(executor), items, count, (CUstream)stream, &captured);
 }
 
 static tutti_result_t staged_find_window(struct executor *executor, tutti_window_t window, int rank, void **address,
@@ -346,8 +354,8 @@ static void staged_close(struct executor *executor)
         if (staged->base.tickets.over)
             staged_wait(executor); /* unless the team has failed */
         idle_leave(&staged->base);
-        void *windows = staged_windows_end(staged);
         channels_close(staged);
+        void *windows = staged_windows_end(staged);
         leave_pinned(staged, windows);
         cuda_leave();
     }

@@ -38,5 +38,8 @@ void staged_unregister(struct executor *executor, void *registered);
 /* A window, with what the caller has found out: see windows.h. */
 tutti_result_t staged_open_window(struct executor *executor, void *buffer, size_t size, tutti_result_t mine,
                                   tutti_window_t *out);
+/* Can these calls go on that stream, of which the executor is to carry out some? */
+tutti_result_t staged_check_window_calls(struct executor *executor, const struct window_item *items, int count,
+                                         tutti_stream_t stream);
 
 #endif

@@ -9,21 +9,17 @@
 #include "device/type.h"
 #include "engine/failure.h"
 #include "engine/op.h"
+#include "engine/puts.h"
 #include "executor/staged/channel.h"
 #include "executor/staged/courier.h"
 #include "executor/staged/direct.h"
+#include "executor/staged/job.h"
 #include "executor/staged/pieces.h"
 #include "executor/staged/slice.h"
 #include "executor/staged/spread.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void free_job(struct job *job)
-{
-    free(job->items);
-    free(job);
-}
 
 static void issue_push(struct staged *staged, struct job *job)
 {
@@ -41,7 +37,7 @@ static tutti_result_t enqueue_courier(struct staged *staged, struct job *job, CU
     if (result == TUTTI_SUCCESS)
         issue_push(staged, job);
     else
-        free_job(job);
+        job_free(job);
     return result;
 }
 
@@ -52,7 +48,7 @@ static tutti_result_t enqueue_streams(struct staged *staged, struct job *job, CU
     if (result == TUTTI_SUCCESS)
         result = cuda_check(staged->base.cu->EventRecord(job->ready, stream), "marking a stream");
     if (result != TUTTI_SUCCESS) {
-        free_job(job);
+        job_free(job);
         return result;
     }
     issue_push(staged, job);
@@ -69,7 +65,7 @@ static tutti_result_t enqueue_recipe(struct staged *staged, struct job *job, CUs
     job->sequence = ++staged->recipe;
     tutti_result_t result = courier_capture(staged, job, stream);
     if (result != TUTTI_SUCCESS) {
-        free_job(job);
+        job_free(job);
         return result;
     }
     pthread_mutex_lock(&staged->lock);
@@ -91,7 +87,7 @@ static tutti_result_t issue_enqueue(struct staged *staged, struct job *job, CUst
         result = error_set(TUTTI_INVALID_USAGE, "with TUTTI_STAGE_KERNEL=0 a graph cannot hold collectives of GPUs "
                                                 "that share no memory");
     if (result != TUTTI_SUCCESS) {
-        free_job(job);
+        job_free(job);
         return result;
     }
     job->sequence = staged->issued += 2;
@@ -186,7 +182,7 @@ tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *ste
         slice_cut(staged, job, step->longest);
     if (result == TUTTI_SUCCESS)
         return issue_enqueue(staged, job, stream);
-    free_job(job);
+    job_free(job);
     return result;
 }
 
@@ -200,5 +196,21 @@ tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *item
     direct_find(staged, job->items, count);
     job->channels = pieces_channels(staged, items, count);
     job->ticket = ticket;
+    return issue_enqueue(staged, job, stream);
+}
+
+tutti_result_t issue_asked(struct staged *staged, const struct window_item *items, int count, CUstream stream)
+{
+    struct job *job = new_job(0);
+    if (!job)
+        return TUTTI_SYSTEM_ERROR;
+    job->asked = malloc((size_t)count * sizeof *items);
+    if (!job->asked) {
+        job_free(job);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d calls on windows", count);
+    }
+    memcpy(job->asked, items, (size_t)count * sizeof *items);
+    job->count = count;
+    job->channels = 1;
     return issue_enqueue(staged, job, stream);
 }

@@ -7,6 +7,13 @@
 
 #include <stdlib.h>
 
+void job_free(struct job *job)
+{
+    free(job->items);
+    free(job->asked);
+    free(job);
+}
+
 /* All words are written by one stream: an earlier job's number must not come after a later one's. */
 static tutti_result_t job_write_word(struct staged *staged, const struct job *job)
 {
@@ -54,8 +61,7 @@ static void end_job(struct staged *staged, struct job *job)
         job_release(staged, job);
     if (job->ready)
         staged->base.cu->EventDestroy(job->ready);
-    free(job->items);
-    free(job);
+    job_free(job);
 }
 
 void job_left(struct staged *staged, struct job *job, bool failed)

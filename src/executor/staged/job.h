@@ -5,6 +5,8 @@
 
 #include "executor/staged/staged.h"
 
+/* With its lists. */
+void job_free(struct job *job);
 /* Under the lock: one channel is through with the job. Jobs that are complete end, in order. */
 void job_left(struct staged *staged, struct job *job, bool failed);
 

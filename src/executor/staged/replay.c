@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "engine/failure.h"
+#include "engine/puts.h"
+#include "executor/staged/job.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +21,26 @@ static const struct job *find_recipe(const struct staged *staged, uint32_t numbe
     return NULL;
 }
 
+static void *copy_list(const void *list, size_t bytes)
+{
+    void *copy = list ? malloc(bytes) : NULL;
+    if (copy)
+        memcpy(copy, list, bytes);
+    return copy;
+}
+
 static struct job *copy_recipe(const struct job *recipe)
 {
     struct job *job = recipe ? malloc(sizeof *job) : NULL;
     if (!job)
         return NULL;
     *job = *recipe;
-    if (recipe->items) {
-        job->items = malloc((size_t)recipe->count * sizeof *job->items);
-        if (!job->items) {
-            free(job);
-            return NULL;
-        }
-        memcpy(job->items, recipe->items, (size_t)recipe->count * sizeof *job->items);
-    }
-    return job;
+    job->items = copy_list(recipe->items, (size_t)recipe->count * sizeof *job->items);
+    job->asked = copy_list(recipe->asked, (size_t)recipe->count * sizeof *job->asked);
+    if (!job->items == !recipe->items && !job->asked == !recipe->asked)
+        return job;
+    job_free(job);
+    return NULL;
 }
 
 struct job *replay_take(struct staged *staged)
@@ -58,9 +65,6 @@ struct job *replay_take(struct staged *staged)
 
 void replay_close(struct staged *staged)
 {
-    while (!list_empty(&staged->recipes)) {
-        struct job *recipe = list_entry(list_pop(&staged->recipes), struct job, node);
-        free(recipe->items);
-        free(recipe);
-    }
+    while (!list_empty(&staged->recipes))
+        job_free(list_entry(list_pop(&staged->recipes), struct job, node));
 }

@@ -17,7 +17,9 @@
 #define SLICES 3 /* of a channel: one is copied from the GPU, one is with the team, one is copied to the GPU */
 
 struct job;
+struct asker;
 struct staged_windows;
+struct window_item;
 
 /* How a reduction is staged (fold.c). */
 enum fold {
@@ -94,25 +96,27 @@ struct staged {
     uint32_t issued;
     uint32_t told;                  /* jobs whose end the user has waited for */
     struct staged_windows *windows; /* windows.c; NULL: there was none yet */
+    struct asker *asker;            /* of these */
     bool broken;                    /* a job has failed */
     bool refuses;                   /* the communicator has failed, and no job comes any more: peers are to hear so */
 };
 
-/* A collective, or the sends and receives of a group. */
+/* A collective, the sends and receives of a group, or calls on windows. */
 struct job {
     struct list node;              /* in staged->jobs; in staged->recipes */
     struct list turn[ENGINE_MOST]; /* in channel->jobs */
     struct call call;
-    bool on_rail;           /* the call is of the ranks of this one's rail, and a step of */
-    struct call step_of;    /* one of all ranks */
-    size_t each, slices;    /* elements of each block in a slice; slice s belongs to channel s modulo their number */
-    enum fold fold;         /* FOLD_NONE: it is no reduction, or no GPU reduces */
-    struct p2p_item *items; /* NULL: a collective, in slices */
-    int count;
-    uint32_t sequence; /* of what a graph holds: the recipe's number */
-    bool replayed;     /* a graph's */
-    uint32_t channels; /* bits of those that take part: always channel 0, which waits for the user's stream */
-    int left;          /* channels that are not through */
+    bool on_rail;              /* the call is of the ranks of this one's rail, and a step of */
+    struct call step_of;       /* one of all ranks */
+    size_t each, slices;       /* elements of each block in a slice; slice s belongs to channel s modulo their number */
+    enum fold fold;            /* FOLD_NONE: it is no reduction, or no GPU reduces */
+    struct p2p_item *items;    /* NULL: a collective, in slices; or */
+    struct window_item *asked; /* calls on windows that a graph holds */
+    int count;                 /* of the list */
+    uint32_t sequence;         /* of what a graph holds: the recipe's number */
+    bool replayed;             /* a graph's */
+    uint32_t channels;         /* bits of those that take part: always channel 0, which waits for the user's stream */
+    int left;                  /* channels that are not through */
     bool failed;
     uint32_t ticket; /* of the communicator's operation, which the host is to store; 0: a stream stores it */
     uint32_t before; /* of the operation before, which a stream may store */

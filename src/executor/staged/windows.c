@@ -71,6 +71,7 @@ static tutti_result_t open_threads(struct staged *staged, struct staged_windows 
 {
     char *slots = windows->pinned + sizeof(struct asker_words);
     windows->asks = windows->stores = true;
+    staged->asker = &windows->asker;
     tutti_result_t result =
         asker_open(&windows->asker, windows->team, (struct asker_words *)(void *)windows->pinned, slots, PIECE);
     tutti_result_t stored =
@@ -109,6 +110,7 @@ void *staged_windows_end(struct staged *staged)
         return NULL;
     if (windows->asks)
         circle_in_turn(windows->team, NULL, NULL);
+    staged->asker = NULL;
     if (windows->asks)
         asker_close(&windows->asker);
     staged_windows_stop(staged);
@@ -226,11 +228,23 @@ bool staged_windows_any(const struct staged *staged)
 
 /* ---- Calls ---- */
 
-tutti_result_t staged_window_check(const struct staged *staged, int peer, CUstream stream)
+tutti_result_t staged_window_check(const struct staged *staged, const struct window_item *items, int count,
+                                   CUstream stream, bool *captured)
 {
-    return staged->windows && staged->windows->asks
-               ? window_refuse_capture(staged->base.cu, stream, staged->base.team, peer)
-               : window_refuse_first();
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!staged->windows || !staged->windows->asks)
+        return window_refuse_first();
+    tutti_result_t result =
+        cuda_check(staged->base.cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
+    *captured = status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result != TUTTI_SUCCESS || !*captured)
+        return result;
+    if (!staged->copies)
+        return window_refuse_capture();
+    for (int i = 0; i < count && result == TUTTI_SUCCESS; i++)
+        if (puts_moves(&items[i]))
+            result = window_check_local(staged->base.device->ordinal, items[i].local);
+    return result;
 }
 
 tutti_result_t staged_window_issue(struct staged *staged, const struct window_item *items, int count, CUstream stream)

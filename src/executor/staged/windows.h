@@ -19,9 +19,10 @@ tutti_result_t staged_window_address(struct staged *staged, tutti_window_t windo
                                      size_t *size);
 bool staged_window_is_open(const struct staged *staged, tutti_window_t window);
 bool staged_windows_any(const struct staged *staged);
-/* Can calls, of which one is to `peer`, go on that stream? Then on the stream, between order_begin() and order_end().
- */
-tutti_result_t staged_window_check(const struct staged *staged, int peer, CUstream stream);
+/* Can the calls go on that stream? *captured: a graph is to hold them, by issue_asked(). Else issue() puts them on the
+ * stream, between order_begin() and order_end(). */
+tutti_result_t staged_window_check(const struct staged *staged, const struct window_item *items, int count,
+                                   CUstream stream, bool *captured);
 tutti_result_t staged_window_issue(struct staged *staged, const struct window_item *items, int count, CUstream stream);
 
 /* The team has failed: when it returns nothing is stored to this rank's windows. */

@@ -2,7 +2,7 @@
 #include "executor/stream/window.h"
 
 #include "base/error.h"
-#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 #include "engine/team.h"
 
 tutti_result_t window_refuse_long_waits(const struct team *team, const struct window_item *items, int count)
@@ -14,19 +14,25 @@ tutti_result_t window_refuse_long_waits(const struct team *team, const struct wi
     return TUTTI_SUCCESS;
 }
 
-tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream, const struct team *team, int peer)
+tutti_result_t window_refuse_capture(void)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    tutti_result_t result =
-        cuda_check(cu->StreamIsCapturing(stream, &status), "asking whether the stream is being captured");
-    if (result != TUTTI_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE)
+    return error_set(TUTTI_INVALID_USAGE, "with TUTTI_STAGE_KERNEL=0 a CUDA graph cannot hold calls on windows of GPUs "
+                                          "that share no memory with this one");
+}
+
+tutti_result_t window_check_local(int ordinal, const void *local)
+{
+    struct cuda_range range;
+    tutti_result_t result = cuda_range_of(local, &range);
+    if (result != TUTTI_SUCCESS)
         return result;
-    return error_set(
-        TUTTI_INVALID_USAGE,
-        "puts, gets, signals and waits for them that concern rank %d cannot be captured in a CUDA graph, as "
-        "its GPU shares no memory with this one: call them outside of the graph, or capture a send and a "
-        "receive",
-        team_told_rank(team, peer));
+    if (range.kind == CUDA_PINNED || range.kind == CUDA_MANAGED ||
+        (range.kind == CUDA_DEVICE && range.ordinal == ordinal))
+        return TUTTI_SUCCESS;
+    return error_set(TUTTI_INVALID_USAGE,
+                     "local memory at %p is no memory of GPU %d: where a CUDA graph has calls on windows kernels carry "
+                     "all of them out, and need memory that this GPU addresses",
+                     local, ordinal);
 }
 
 tutti_result_t window_refuse_first(void)

@@ -10,8 +10,10 @@ struct team;
 
 /* Words on GPUs count to INT32_MAX. */
 tutti_result_t window_refuse_long_waits(const struct team *team, const struct window_item *items, int count);
-/* Of GPUs that share no memory: a thread carries calls out, by numbers that a replay would repeat. */
-tutti_result_t window_refuse_capture(const struct cuda_driver *cu, CUstream stream, const struct team *team, int peer);
+/* Of GPUs that share no memory, where no kernel asks for what a graph holds. */
+tutti_result_t window_refuse_capture(void);
+/* A kernel of the GPU is to copy from, or to, this memory. */
+tutti_result_t window_check_local(int ordinal, const void *local);
 /* GPUs of several hosts that have no window so far. */
 tutti_result_t window_refuse_first(void);
 /* The window is a registration's. */
