@@ -189,6 +189,8 @@ static void *end_it(void *argument)
     }
     if (soon)
         pthread_join(other, NULL);
+    if (soon && ending == SILENT) /* peers went on before the silence was noticed, perhaps */
+        tutti_comm_abort(me->comm);
     return NULL;
 }
 
