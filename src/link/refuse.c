@@ -10,10 +10,11 @@
 static tutti_result_t refuse_message(const struct wire_tag *tag, const char *sent, const char *wanted,
                                      const char *lengths)
 {
-    return error_note(TUTTI_INVALID_USAGE,
-                      "rank %u sends %s, rank %u receives %s%s: message %u " WIRE_ENDS_DIFFER
-                      "; both ends must name the same number of elements, and the same type",
-                      tag->from, sent, tag->to, wanted, lengths, tag->seq);
+    return error_note(
+        TUTTI_INVALID_USAGE,
+        "rank %u sends %s, rank %u receives %s%s: message %u differs between the two; both ends must name "
+        "the same number of elements, and the same type", /* WIRE_ENDS_DIFFER is part of it */
+        tag->from, sent, tag->to, wanted, lengths, tag->seq);
 }
 
 tutti_result_t refuse_call(const struct wire_tag *tag, const struct wire_call *mine, size_t my_length,
