@@ -127,13 +127,20 @@ class Flapper:
 
     def is_whole(self):
         """All lanes are up at both ends."""
-        end = time.monotonic() + PATIENCE
-        while any(tell(side, "info").count(" RTS ") != LANES * len(BOTH) + 1 for side in self.sides()):
-            assert time.monotonic() < end, "lanes are missing"
-            time.sleep(0.05)
+        return all(tell(side, "info").count(" RTS ") == LANES * len(BOTH) + 1 for side in self.sides())
 
     def holdings(self):
         return [Holdings(rank.pid, side) for rank, side in zip(self.job.ranks, self.sides())]
+
+    def holdings_when_whole(self):
+        """A rank that has no processor for a while may lose lanes meanwhile."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            held = self.holdings() if self.is_whole() else None
+            if held and self.is_whole():
+                return held
+            assert time.monotonic() < end, "lanes are missing"
+            time.sleep(0.05)
 
 
 def tell_holdings(when, holdings):
@@ -148,8 +155,7 @@ def nothing_is_left(other, seconds):
         job.carries(BOTH)
         for kind in ("port", "device", "pair"):  # what is made once is there then
             flapper.flap(kind)
-        flapper.is_whole()
-        first = flapper.holdings()
+        first = flapper.holdings_when_whole()
         flapper.counts, began = {}, time.monotonic()
         for done in range(FLAPS):
             if done in (100, 300):  # what grows with the flaps shows itself
