@@ -285,6 +285,36 @@ static void test_stalls_now_and_then(void **state)
     expect_slow(40, 8000, false); /* as checkpoints */
 }
 
+/* Rank 0 has waited for rank 1 for 11.5 s, when its box is read. Rank 1, which goes on then, is read `later`, and so is
+ * rank 2, which goes on with it. */
+static struct findings find_read_later(uint64_t later)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        for (uint64_t seq = 0; seq < 8; seq++)
+            made_call(world, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
+        for (uint64_t seq = 8; rank && seq < 11; seq++) {
+            struct blackbox_op *op = made_call(world, seq, 0, 0);
+            op->begin = op->start = op->end = MADE_NOW - NS_PER_MS + later;
+        }
+        job.boxes[rank]->now += rank ? later : 0;
+    }
+    made_wait(job.boxes[0]->comms, 8, 1, 2)->wait_since -= 1500 * NS_PER_MS;
+    struct findings found = find_in(&job);
+    made_free(&job);
+    return found;
+}
+
+static void test_goes_on_while_boxes_are_read(void **state)
+{
+    struct findings at_once = find_read_later(0), later = find_read_later(20 * NS_PER_MS);
+    assert_int_equal(later.count, 0);
+    assert_true(at_once.count == 1 && at_once.items->kind == FINDING_AHEAD && at_once.items->culprit.rank == 1);
+    findings_free(&at_once);
+    findings_free(&later);
+}
+
 /* A note wants no second look, and comes behind what is wrong. */
 static void test_notes(void **state)
 {
@@ -307,6 +337,7 @@ int main(void)
                                        cmocka_unit_test(test_all_are_outside),
                                        cmocka_unit_test(test_all_stand),
                                        cmocka_unit_test(test_stalls_now_and_then),
+                                       cmocka_unit_test(test_goes_on_while_boxes_are_read),
                                        cmocka_unit_test(test_notes)};
     return cmocka_run_group_tests_name("diagnosis: away", tests, NULL, NULL);
 }

@@ -229,9 +229,20 @@ static bool waits_for_its_turn(struct scene *scene, const struct victim *witness
            share_lacks_all(scene, witness->end);
 }
 
+/* Boxes are read one after another. Since the waiting rank's was read, the other one has done something in the same
+ * communicator: the job may have gone on. */
+static bool has_gone_on_since(const struct victim *witness)
+{
+    const struct member *end = witness->end, *waiter = witness->member;
+    return witness->ending == FINDING_BEHIND && end->box->alive && end != waiter && end->group == waiter->group &&
+           end->group->one_clock && last_sign(end) > waiter->box->now;
+}
+
 bool may_get_on(struct scene *scene, const struct victim *witness)
 {
     const struct member *end = witness->end;
+    if (has_gone_on_since(witness))
+        return true;
     if (!end->box->alive || !end->box->now || /* a dump without times */
         (double)member_waited(witness->member) > MOVING_TIMES * (double)scene->snapshot->stuck)
         return false;
