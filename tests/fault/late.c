@@ -292,6 +292,16 @@ static void *memory_of(bool shared)
     return memory;
 }
 
+static void memory_free(void *memory, bool shared)
+{
+    if (device)
+        tutti_device_mem_free(memory);
+    else if (shared)
+        tutti_mem_free(memory);
+    else
+        free(memory);
+}
+
 /* One moment after another, to the first that is wrong. */
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
@@ -306,6 +316,8 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     if (result != TUTTI_SUCCESS)
         family_end(family, rank, comm, result);
     tutti_comm_destroy(comm);
+    memory_free(me.arena[0], false);
+    memory_free(me.arena[1], true);
 }
 
 /* ---- All moments ---- */
