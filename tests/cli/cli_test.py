@@ -493,7 +493,12 @@ class Tune(unittest.TestCase):
 
 
 class Absent(unittest.TestCase):
-    """A process that has no black box: why."""
+    """A process that has no black box: why. In a folder of its own: a dead process may have had its number."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
 
     def start(self, *command, **env):
         job = subprocess.Popen([*EMULATOR, *command], stdout=subprocess.DEVNULL, env={**os.environ, **env})
@@ -502,7 +507,7 @@ class Absent(unittest.TestCase):
         return job.pid
 
     def asked(self, *args):
-        code, out, err = tutti(*args)
+        code, out, err = tutti(*args, env={"TUTTI_TRACE_DIR": self.folder})
         self.assertEqual((code, out), (3, ""), err)
         return err
 

@@ -314,7 +314,8 @@ static void a_member_dies(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t grown = NULL, rest = NULL;
     int dead = 2;
-    wait_for_id(is_newcomer(rank) ? 0 : -1);
+    if (is_newcomer(rank))
+        wait_for_id(0);
     atomic_fetch_add(&family->report[rank].issued, 1);
     if (rank == dead) { /* a newcomer that came later would find nobody */
         for (int other = MEMBERS; other < GROWN; other++)
