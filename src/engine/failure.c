@@ -464,21 +464,21 @@ struct wire_abort team_news(const struct team *team)
     return news;
 }
 
-/* Not one that is lost: a wait until peers have heard would last until connecting to it has failed. */
-static void meet_rank(struct team *team, int rank)
+/* Not one that is lost: a wait until peers have heard would last until connecting to it has failed. cause: that of a
+ * sibling, perhaps, as the team's own may be written just now. */
+static void meet_rank(struct team *team, int rank, const struct wire_abort *cause)
 {
     struct link *link;
-    bool lost =
-        team->cause.cause != WIRE_CAUSE_ERROR && wire_same_process(team_row(team, rank)->uuid, team->cause.lost);
+    bool lost = cause->cause != WIRE_CAUSE_ERROR && wire_same_process(team_row(team, rank)->uuid, cause->lost);
     if (!lost && !atomic_load(&team->gone[rank]))
         team_link(team, rank, &link);
 }
 
-static void meet_at_distances(struct team *team, int most)
+static void meet_at_distances(struct team *team, int most, const struct wire_abort *cause)
 {
     for (int distance = 1; distance < team->nranks && distance <= most; distance *= 2) {
-        meet_rank(team, (team->rank + distance) % team->nranks);
-        meet_rank(team, (team->rank + team->nranks - distance) % team->nranks);
+        meet_rank(team, (team->rank + distance) % team->nranks, cause);
+        meet_rank(team, (team->rank + team->nranks - distance) % team->nranks, cause);
     }
 }
 
@@ -494,7 +494,7 @@ static void meet_some(struct team *team)
         struct team *sibling = list_entry(node, struct team, node);
         if (sibling->id != team->id || sibling->met_some)
             continue;
-        meet_at_distances(sibling, sibling == team ? INT_MAX : 1);
+        meet_at_distances(sibling, sibling == team ? INT_MAX : 1, &team->cause);
         sibling->met_some = true;
     }
 }
