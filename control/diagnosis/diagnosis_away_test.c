@@ -287,7 +287,7 @@ static void test_stalls_now_and_then(void **state)
 
 /* Rank 0 has waited for rank 1 for 11.5 s, when its box is read. Rank 1, which goes on then, is read `later`, and so is
  * rank 2, which goes on with it. */
-static struct findings find_read_later(uint64_t later)
+static struct findings find_read_later(uint64_t later, bool messages)
 {
     struct made_job job = made_job(3);
     for (int rank = 0; rank < 3; rank++) {
@@ -297,6 +297,8 @@ static struct findings find_read_later(uint64_t later)
         for (uint64_t seq = 8; rank && seq < 11; seq++) {
             struct blackbox_op *op = made_call(world, seq, 0, 0);
             op->begin = op->start = op->end = MADE_NOW - NS_PER_MS + later;
+            if (messages)
+                op->collective = WIRE_SEND, op->root = 3 - rank;
         }
         job.boxes[rank]->now += rank ? later : 0;
     }
@@ -308,11 +310,14 @@ static struct findings find_read_later(uint64_t later)
 
 static void test_goes_on_while_boxes_are_read(void **state)
 {
-    struct findings at_once = find_read_later(0), later = find_read_later(20 * NS_PER_MS);
+    struct findings at_once = find_read_later(0, false), later = find_read_later(20 * NS_PER_MS, false),
+                    elsewhere = find_read_later(20 * NS_PER_MS, true); /* it may exchange messages for ever */
     assert_int_equal(later.count, 0);
     assert_true(at_once.count == 1 && at_once.items->kind == FINDING_AHEAD && at_once.items->culprit.rank == 1);
+    assert_true(elsewhere.count == 1 && elsewhere.items->kind == FINDING_BEHIND && elsewhere.items->culprit.rank == 1);
     findings_free(&at_once);
     findings_free(&later);
+    findings_free(&elsewhere);
 }
 
 /* A note wants no second look, and comes behind what is wrong. */

@@ -229,13 +229,20 @@ static bool waits_for_its_turn(struct scene *scene, const struct victim *witness
            share_lacks_all(scene, witness->end);
 }
 
-/* Boxes are read one after another. Since the waiting rank's was read, the other one has done something in the same
- * communicator: the job may have gone on. */
+/* Boxes are read one after another. Since the waiting rank's was read, the other one has come to this call or to a
+ * later one: the job may have gone on. Messages do not tell that. */
 static bool has_gone_on_since(const struct victim *witness)
 {
     const struct member *end = witness->end, *waiter = witness->member;
-    return witness->ending == FINDING_BEHIND && end->box->alive && end != waiter && end->group == waiter->group &&
-           end->group->one_clock && last_sign(end) > waiter->box->now;
+    bool compare = witness->ending == FINDING_BEHIND && end->box->alive && end != waiter && waiter->op &&
+                   end->group == waiter->group && end->group->one_clock;
+    for (size_t i = 0; compare && i < end->comm->op_count; i++) {
+        const struct blackbox_op *op = &end->comm->ops[i];
+        if (op->collective < WIRE_SEND && op->seq >= waiter->op->seq &&
+            (op->begin > waiter->box->now || op->end > waiter->box->now))
+            return true;
+    }
+    return false;
 }
 
 bool may_get_on(struct scene *scene, const struct victim *witness)
