@@ -11,19 +11,6 @@
 
 #include <cmocka.h>
 
-static void expect(const struct made_job *now, enum finding_kind kind, int world_rank, const char *words)
-{
-    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
-    struct findings found = diagnosis_find(&snapshot);
-    assert_int_equal(found.count, 1);
-    if (found.items->kind != kind || found.items->culprit.world_rank != world_rank ||
-        !(strstr(found.items->sentence, words) || strstr(found.items->remedy, words) ||
-          (found.items->evidence_count && strstr(found.items->evidence[0], words))))
-        fail_msg("%s, rank %d: %s; %s; %s", finding_row(found.items->kind)->name, found.items->culprit.world_rank,
-                 found.items->sentence, found.items->evidence[0], found.items->remedy);
-    findings_free(&found);
-}
-
 static struct blackbox_op *message(struct blackbox_comm *comm, uint64_t seq, int collective, int peer, uint64_t count)
 {
     struct blackbox_op *op = made_call(comm, seq, (20 - seq) * NS_PER_S, (20 - seq) * NS_PER_S - NS_PER_MS);
@@ -73,7 +60,7 @@ static void test_ends_of_a_message(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct made_job job = differing(cases[i].usual, cases[i].sent, cases[i].wanted);
-        expect(&job, FINDING_MISMATCH, cases[i].odd, cases[i].words);
+        made_expect(NULL, &job, FINDING_MISMATCH, cases[i].odd, cases[i].words);
         made_free(&job);
     }
 }
@@ -100,10 +87,10 @@ static struct made_job differing_groups(bool varied)
 static void test_ends_in_groups(void **state)
 {
     struct made_job job = differing_groups(false);
-    expect(&job, FINDING_ORDER, 2, "came group of 800 bytes in world each of");
+    made_expect(NULL, &job, FINDING_ORDER, 2, "came group of 800 bytes in world each of");
     made_free(&job);
     job = differing_groups(true);
-    expect(&job, FINDING_FAILED, 1, "and its peer differ about a message, and either may be wrong");
+    made_expect(NULL, &job, FINDING_FAILED, 1, "and its peer differ about a message, and either may be wrong");
     made_free(&job);
 }
 

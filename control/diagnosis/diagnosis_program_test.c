@@ -15,22 +15,6 @@
 
 #include <cmocka.h>
 
-static void expect(const struct made_job *before, const struct made_job *now, enum finding_kind kind, int world_rank,
-                   const char *words)
-{
-    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
-    if (before)
-        snapshot.before = made_look(before);
-    struct findings found = diagnosis_find(&snapshot);
-    assert_int_equal(found.count, 1);
-    if (found.items->kind != kind || found.items->culprit.world_rank != world_rank ||
-        !(strstr(found.items->sentence, words) || strstr(found.items->remedy, words) ||
-          (found.items->evidence_count && strstr(found.items->evidence[0], words))))
-        fail_msg("%s, rank %d: %s; %s; %s", finding_row(found.items->kind)->name, found.items->culprit.world_rank,
-                 found.items->sentence, found.items->evidence[0], found.items->remedy);
-    findings_free(&found);
-}
-
 /* ---- Late because of calls ---- */
 
 /* Two ranks begin a call, compute for most of the time that it takes until the third one comes, and then wait. `told`:
@@ -52,7 +36,7 @@ static struct made_job computing_meanwhile(bool told)
 static void test_computes_before_it_waits(void **state)
 {
     struct made_job job = computing_meanwhile(false);
-    expect(NULL, &job, FINDING_SLOW, 2, "was last in 30 of the last 30 calls");
+    made_expect(NULL, &job, FINDING_SLOW, 2, "was last in 30 of the last 30 calls");
     made_free(&job);
     job = computing_meanwhile(true);
     struct snapshot snapshot = {.now = made_look(&job), .stuck = MADE_STUCK};
@@ -82,9 +66,9 @@ static void test_waits_in_the_kernel(void **state)
     struct made_job before = behind(), now = behind();
     before.facts[1].state = now.facts[1].state = PROCESS_BLOCKED;
     strcpy(now.facts[1].detail, "nfs_wait_bit_killable");
-    expect(&before, &now, FINDING_BEHIND, 1, "a network file system or a device, in nfs_wait_bit_killable");
-    expect(&before, &now, FINDING_BEHIND, 1,
-           "no debugger gets in, and it may not end before that is over: cat /proc/1001");
+    made_expect(&before, &now, FINDING_BEHIND, 1, "a network file system or a device, in nfs_wait_bit_killable");
+    made_expect(&before, &now, FINDING_BEHIND, 1,
+                "no debugger gets in, and it may not end before that is over: cat /proc/1001");
     made_free(&before);
     made_free(&now);
 }
@@ -93,15 +77,15 @@ static void test_other_program(void **state)
 {
     struct made_job job = behind();
     job.boxes[1]->alive = false;
-    expect(NULL, &job, FINDING_DEAD, 1, "rank 1 (process 1001, dead) is waited for");
+    made_expect(NULL, &job, FINDING_DEAD, 1, "rank 1 (process 1001, dead) is waited for");
     job.facts[1].replaced = true;
     strcpy(job.facts[1].detail, "sleep");
-    expect(NULL, &job, FINDING_REPLACED, 1,
-           "rank 1 (process 1001) has become another program (sleep) and is waited for");
+    made_expect(NULL, &job, FINDING_REPLACED, 1,
+                "rank 1 (process 1001) has become another program (sleep) and is waited for");
     job.boxes[0]->comms->state = WIRE_COMM_FAILED;
     job.boxes[0]->comms->result = TUTTI_REMOTE_ERROR;
     job.boxes[0]->comms->culprit = 1;
-    expect(NULL, &job, FINDING_REPLACED, 1, "has become another program (sleep): communicator world failed");
+    made_expect(NULL, &job, FINDING_REPLACED, 1, "has become another program (sleep): communicator world failed");
     /* copies of boxes, of which all look dead */
     struct made_job copies = behind();
     for (int rank = 0; rank < 3; rank++) {
@@ -109,7 +93,7 @@ static void test_other_program(void **state)
         copies.boxes[rank]->now -= rank == 1 ? 2 * NS_PER_S : 0;
         copies.facts[rank].replaced = true;
     }
-    expect(NULL, &copies, FINDING_DEAD, 1, "rank 1 (process 1001, dead)");
+    made_expect(NULL, &copies, FINDING_DEAD, 1, "rank 1 (process 1001, dead)");
     made_free(&job);
     made_free(&copies);
 }
@@ -124,7 +108,8 @@ static void test_stopped_launcher(void **state)
             made_call(made_comm(job->boxes[rank], 1, "world", rank, 3), 1, 6 * NS_PER_S, 5 * NS_PER_S);
             job->facts[rank].stopped_parent = 77;
         }
-    expect(&before, &now, FINDING_STOPPED, -1, "process 77, which has started ranks, is stopped, and all 3 ranks of ");
+    made_expect(&before, &now, FINDING_STOPPED, -1,
+                "process 77, which has started ranks, is stopped, and all 3 ranks of ");
     before.facts[0].stopped_parent = before.facts[1].stopped_parent = before.facts[2].stopped_parent = 0;
     const struct snapshot snapshot = {.now = made_look(&now), .before = made_look(&before), .stuck = MADE_STUCK};
     struct findings found = diagnosis_find(&snapshot);
@@ -167,7 +152,7 @@ static void expect_late(struct got one, struct got others, enum finding_kind kin
 {
     struct made_job before = late_by(40, MADE_NOW - NS_PER_S, (struct got){0}, (struct got){0}),
                     now = late_by(40, MADE_NOW, one, others);
-    expect(&before, &now, kind, 1, words);
+    made_expect(&before, &now, kind, 1, words);
     made_free(&before);
     made_free(&now);
 }
@@ -219,10 +204,11 @@ static void test_quota(void **state)
                 strcpy(looks[i].facts[rank].group, "/slurm/job_12");
             }
         }
-        expect(&looks[0], &looks[1], FINDING_STARVED, all ? 0 : 1,
-               all ? "ranks 0 1 2 get too few processors: the quota of their control group /slurm/job_12 was used up "
-                     "for 300.0 ms of the last 1.0 s"
-                   : "gets no processor");
+        made_expect(
+            &looks[0], &looks[1], FINDING_STARVED, all ? 0 : 1,
+            all ? "ranks 0 1 2 get too few processors: the quota of their control group /slurm/job_12 was used up "
+                  "for 300.0 ms of the last 1.0 s"
+                : "gets no processor");
         const struct snapshot snapshot = {
             .now = made_look(&looks[1]), .before = made_look(&looks[0]), .stuck = MADE_STUCK};
         struct findings found = diagnosis_find(&snapshot);
@@ -248,20 +234,21 @@ static void test_frozen_or_out_of_memory(void **state)
     job.facts[1].state = PROCESS_STOPPED;
     job.facts[1].frozen = true;
     strcpy(job.facts[1].group, "/docker/77");
-    expect(NULL, &job, FINDING_STOPPED, 1, "rank 1 (process 1001) is frozen and is waited for by ranks 0 2");
-    expect(NULL, &job, FINDING_STOPPED, 1, "control group /docker/77 is frozen: no process of it runs");
-    expect(NULL, &job, FINDING_STOPPED, 1, "echo 0 >cgroup.freeze in /docker/77 of /sys/fs/cgroup");
+    made_expect(NULL, &job, FINDING_STOPPED, 1, "rank 1 (process 1001) is frozen and is waited for by ranks 0 2");
+    made_expect(NULL, &job, FINDING_STOPPED, 1, "control group /docker/77 is frozen: no process of it runs");
+    made_expect(NULL, &job, FINDING_STOPPED, 1, "echo 0 >cgroup.freeze in /docker/77 of /sys/fs/cgroup");
     job.boxes[1]->alive = false;
     job.facts[1] = (struct process_facts){.out_of_memory = true, .group = "/docker/77"};
-    expect(NULL, &job, FINDING_DEAD, 1,
-           "the kernel has killed it for memory, says its log: the limit was that of control group /docker/77");
-    expect(NULL, &job, FINDING_DEAD, 1, "give it more memory (memory.max of that group");
+    made_expect(NULL, &job, FINDING_DEAD, 1,
+                "the kernel has killed it for memory, says its log: the limit was that of control group /docker/77");
+    made_expect(NULL, &job, FINDING_DEAD, 1, "give it more memory (memory.max of that group");
     *job.facts[1].group = 0;
-    expect(NULL, &job, FINDING_DEAD, 1, "says its log: the limit was the machine's");
+    made_expect(NULL, &job, FINDING_DEAD, 1, "says its log: the limit was the machine's");
     job.facts[1] = (struct process_facts){0};
     job.facts[2].killed = 3;
-    expect(NULL, &job, FINDING_DEAD, 1,
-           "of the control group of process 1002, which lives beside it, 3 processes were killed for memory so far");
+    made_expect(
+        NULL, &job, FINDING_DEAD, 1,
+        "of the control group of process 1002, which lives beside it, 3 processes were killed for memory so far");
     made_free(&job);
 }
 
@@ -305,9 +292,9 @@ static void test_computes_on_a_crowded_machine(void **state)
         before.facts[rank] = facts(MADE_NOW - NS_PER_S, (struct got){0});
         now.facts[rank] = facts(MADE_NOW, rank == 1 ? (struct got){300, 600, 0} : (struct got){5, 1, 0});
     }
-    expect(&before, &now, FINDING_AWAY, 1, "and works;");
+    made_expect(&before, &now, FINDING_AWAY, 1, "and works;");
     now.facts[1] = facts(MADE_NOW, (struct got){30, 60, 0});
-    expect(&before, &now, FINDING_BEHIND, 1, "it sleeps, or waits for something");
+    made_expect(&before, &now, FINDING_BEHIND, 1, "it sleeps, or waits for something");
     made_free(&before);
     made_free(&now);
 }

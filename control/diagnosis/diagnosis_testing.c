@@ -4,9 +4,13 @@
 #include "base/clock.h"
 #include "wire/distance.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 struct made_job made_job(size_t processes)
 {
@@ -100,6 +104,22 @@ void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, in
                                                             .comm = comm,
                                                             .value1 = (uint64_t)nranks};
     box->event_count++;
+}
+
+void made_expect(const struct made_job *before, const struct made_job *now, enum finding_kind kind, int world_rank,
+                 const char *words)
+{
+    struct snapshot snapshot = {.now = made_look(now), .stuck = MADE_STUCK};
+    if (before)
+        snapshot.before = made_look(before);
+    struct findings found = diagnosis_find(&snapshot);
+    assert_int_equal(found.count, 1);
+    if (found.items->kind != kind || found.items->culprit.world_rank != world_rank ||
+        !(strstr(found.items->sentence, words) || strstr(found.items->remedy, words) ||
+          (found.items->evidence_count && strstr(found.items->evidence[0], words))))
+        fail_msg("%s, rank %d: %s; %s; %s", finding_row(found.items->kind)->name, found.items->culprit.world_rank,
+                 found.items->sentence, found.items->evidence[0], found.items->remedy);
+    findings_free(&found);
 }
 
 /* The dimension in whose call a rank waits: 0 with the culprit, 1 and 2 with the ranks that wait there; 3: none. */

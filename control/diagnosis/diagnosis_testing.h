@@ -27,6 +27,11 @@ struct blackbox_op *made_in_step(struct blackbox_comm *comm, uint64_t seq, uint6
 struct blackbox_op *made_wait(struct blackbox_comm *comm, uint64_t seq, int peer, uint32_t round);
 void made_event(struct blackbox *box, uint32_t kind, uint64_t comm, int rank, int nranks, uint64_t ago);
 
+/* The snapshot has this finding alone, with these words in its sentence, its remedy or its first evidence. before:
+ * NULL, or the look before. */
+void made_expect(const struct made_job *before, const struct made_job *now, enum finding_kind kind, int world_rank,
+                 const char *words);
+
 /* tp x pp x dp ranks, each in a communicator of every dimension. Rank `culprit` of all has not called #8 of its first
  * dimension. */
 struct made_job made_training(int tp, int pp, int dp, int culprit);
