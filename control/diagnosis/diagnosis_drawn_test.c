@@ -33,21 +33,6 @@ static void expect(const struct made_job *before, const struct made_job *now, in
     findings_free(&found);
 }
 
-/* Two looks at the same boxes, a second apart, between which each process ran for 5 ms and slept. */
-static struct made_job look_before(struct made_job *now)
-{
-    struct made_job before = {now->boxes, calloc(now->count, sizeof *before.facts), now->count};
-    for (size_t i = 0; i < now->count; i++) {
-        struct process_facts facts = {
-            .state = PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S, .threads = {{.number = 1}}, .thread_count = 1};
-        before.facts[i] = facts;
-        facts.at = MADE_NOW;
-        facts.threads[0].ran = 5 * NS_PER_MS;
-        now->facts[i] = facts;
-    }
-    return before;
-}
-
 /* ---- Slow ranks ---- */
 
 /* Each rank sends to the next one and receives from the one before, then all meet. Rank 2 computes 80 ms longer than
@@ -117,7 +102,7 @@ static struct made_job loader(uint64_t stall, uint64_t every, bool device)
 static void test_loader_in_messages(void **state)
 {
     for (int device = 0; device < 2; device++) {
-        struct made_job now = loader(1400, 8, device), before = look_before(&now);
+        struct made_job now = loader(1400, 8, device), before = made_before(&now);
         expect(&before, &now, FINDING_SLOW, 2, "7 pauses took 9.9 s of it, the longest 1.4 s");
         for (int rank = 0; rank < 3; rank++)
             now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 300; /* never quicker: it may wait for requests */
@@ -283,7 +268,7 @@ static struct made_job server(bool even, bool quicker, bool lull)
 
 static void expect_server(bool even, bool quicker, bool lull, enum finding_kind kind, const char *words)
 {
-    struct made_job now = server(even, quicker, lull), before = look_before(&now);
+    struct made_job now = server(even, quicker, lull), before = made_before(&now);
     expect(&before, &now, (int)kind, 0, words);
     free(before.facts);
     made_free(&now);
@@ -305,7 +290,7 @@ static void test_first_requests(void **state)
                         ->position += 1000;
             now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 4 * (50 + (many ? 100 : 12));
         }
-        struct made_job before = look_before(&now);
+        struct made_job before = made_before(&now);
         expect(&before, &now, many ? FINDING_SLOW : FINDING_AWAY, 0,
                many ? "was last in " : "after times that differ much");
         free(before.facts);
@@ -330,7 +315,7 @@ static void test_few_requests(void **state)
                 at += gap + 2 * NS_PER_MS;
             }
         }
-        struct made_job before = look_before(&now);
+        struct made_job before = made_before(&now);
         expect(&before, &now, even ? FINDING_SLOW : FINDING_AWAY, 0,
                even ? "was last in " : "after times that differ much");
         free(before.facts);
@@ -342,7 +327,7 @@ static void test_waits_for_requests(void **state)
 {
     expect_server(false, false, false, FINDING_AWAY, "after times that differ much");
     expect_server(false, false, true, FINDING_AWAY, "after times that differ much");
-    struct made_job crowded = server(false, false, false), before = look_before(&crowded);
+    struct made_job crowded = server(false, false, false), before = made_before(&crowded);
     for (int rank = 0; rank < 2; rank++)
         crowded.facts[rank].threads[0].delayed = 600 * NS_PER_MS; /* as all have on that machine */
     expect(&before, &crowded, FINDING_AWAY, 0, "after times that differ much");
@@ -371,7 +356,7 @@ static struct made_job without_one(uint64_t waited)
 static void test_short_pause(void **state)
 {
     for (uint64_t seconds = 3; seconds < 8; seconds += 4) {
-        struct made_job now = without_one(seconds * NS_PER_S), before = look_before(&now);
+        struct made_job now = without_one(seconds * NS_PER_S), before = made_before(&now);
         expect(&before, &now, seconds < 6 ? -1 : (int)FINDING_BEHIND, 1, "has not called allreduce #8");
         before.facts[1].state = now.facts[1].state = PROCESS_STOPPED;
         expect(&before, &now, FINDING_STOPPED, 1, "is stopped");
@@ -388,7 +373,7 @@ static void test_launcher_stopped(void **state)
     struct made_job now = without_one(3 * NS_PER_S);
     struct blackbox_comm *pair = made_comm(now.boxes[0], 2, "pair", 0, 2);
     made_call(pair, 1, 4 * NS_PER_S, 4 * NS_PER_S - NS_PER_MS);
-    struct made_job before = look_before(&now);
+    struct made_job before = made_before(&now);
     for (int rank = 0; rank < 3; rank++)
         before.facts[rank].stopped_parent = now.facts[rank].stopped_parent = 77;
     expect(&before, &now, FINDING_STOPPED, -1,
@@ -403,7 +388,7 @@ static void test_launcher_stopped(void **state)
 /* A rank that computes outside of calls gets a thirtieth of a processor from a crowded machine. */
 static void test_computes_where_all_do(void **state)
 {
-    struct made_job now = without_one(12 * NS_PER_S), before = look_before(&now);
+    struct made_job now = without_one(12 * NS_PER_S), before = made_before(&now);
     now.facts[1].threads[0].ran = 30 * NS_PER_MS;
     now.facts[1].threads[0].delayed = 650 * NS_PER_MS;
     expect(&before, &now, FINDING_AWAY, 1, "and works;");

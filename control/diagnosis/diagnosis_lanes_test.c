@@ -190,6 +190,22 @@ static void test_path(void **state)
     findings_free(&found);
 }
 
+/* Where all processes wait for processors, segments do, too, and no path is slow. */
+static void test_path_of_crowded_hosts(void **state)
+{
+    for (int crowded = 0; crowded < 2; crowded++) {
+        struct made_job now = made_cluster(on_two_paths), before = made_before(&now);
+        for (int rank = 0; rank < RANKS; rank++)
+            now.facts[rank].threads[0].delayed = (crowded ? 600 : 100) * NS_PER_MS;
+        const struct snapshot snapshot = {.before = made_look(&before), .now = made_look(&now), .stuck = MADE_STUCK};
+        struct findings found = diagnosis_find(&snapshot);
+        assert_int_equal(found.count, !crowded);
+        findings_free(&found);
+        free(before.facts);
+        made_free(&now);
+    }
+}
+
 /* Lanes between node0 and node2, and between node1 and node3, as of two leaves. Other lanes carry other lengths. */
 static struct made_job job_of_leaves(bool (*slow)(int from, int to))
 {
@@ -492,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_hiccup),
         cmocka_unit_test(test_hiccup_beside_borrowers),
         cmocka_unit_test(test_path),
+        cmocka_unit_test(test_path_of_crowded_hosts),
         cmocka_unit_test(test_between_two_hosts),
         cmocka_unit_test(test_most_drew_the_slow_uplink),
         cmocka_unit_test(test_one_of_many_lanes),

@@ -42,6 +42,20 @@ struct look made_look(const struct made_job *job)
     return (struct look){job->boxes, job->facts, job->count};
 }
 
+struct made_job made_before(struct made_job *now)
+{
+    struct made_job before = {now->boxes, calloc(now->count, sizeof *before.facts), now->count};
+    for (size_t i = 0; i < now->count; i++) {
+        struct process_facts facts = {
+            .state = PROCESS_SLEEPS, .at = MADE_NOW - NS_PER_S, .threads = {{.number = 1}}, .thread_count = 1};
+        before.facts[i] = facts;
+        facts.at = MADE_NOW;
+        facts.threads[0].ran = 5 * NS_PER_MS;
+        now->facts[i] = facts;
+    }
+    return before;
+}
+
 struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks)
 {
     box->comms = realloc(box->comms, (box->comm_count + 1) * sizeof *box->comms);

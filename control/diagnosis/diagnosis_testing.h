@@ -17,6 +17,9 @@ struct made_job {
 struct made_job made_job(size_t processes);
 void made_free(struct made_job *job);
 struct look made_look(const struct made_job *job);
+/* The look a second before, with the boxes of this one. Sets the facts of both: each process has one thread, which
+ * sleeps. The caller frees its `facts`, and not its boxes. */
+struct made_job made_before(struct made_job *now);
 struct blackbox_comm *made_comm(struct blackbox *box, uint64_t id, const char *name, int rank, int nranks);
 /* A finished float sum of 100 elements, which began and ended these nanoseconds before now. */
 struct blackbox_op *made_call(struct blackbox_comm *comm, uint64_t seq, uint64_t begun, uint64_t ended);

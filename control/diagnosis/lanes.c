@@ -9,6 +9,7 @@
 
 #include "diagnosis/flows.h"
 #include "diagnosis/rules.h"
+#include "diagnosis/share.h"
 #include "diagnosis/thresholds.h"
 #include "diagnosis/phrase.h"
 #include "wire/distance.h"
@@ -256,6 +257,15 @@ static bool any_becomes_slow(const struct flows *flows)
     return any;
 }
 
+/* Leaves out lanes between processes that lack processors, as all of their machine do: their segments wait for those.
+ */
+static void leave_out_crowded(struct scene *scene, struct flows *flows)
+{
+    for (size_t i = 0; i < flows->count; i++)
+        for (int way = 0; way < WAYS; way++)
+            flows->all[i].told = flows->all[i].told || share_lacks_all(scene, flows->all[i].at[way].member);
+}
+
 static void report_paths(struct findings *findings, struct flows *flows)
 {
     const struct lane_flow *first = NULL;
@@ -355,7 +365,9 @@ void rule_lanes(struct scene *scene, struct findings *findings)
         scene->steps += flows.count;
         free(tallies);
     }
-    if (flows.ends)
+    if (flows.ends) {
+        leave_out_crowded(scene, &flows);
         report_paths(findings, &flows);
+    }
     free(flows.all);
 }
