@@ -52,6 +52,7 @@ static double at_random(double mean)
 /* The steps of a job, in milliseconds. */
 struct course {
     int ranks, who, calls; /* calls of a step */
+    bool messages;         /* its first call exchanges messages */
     double work, warm;     /* of a step; the time in which the job was quick */
     double away[STEPS];    /* of `who`, before each step */
     size_t steps;
@@ -113,6 +114,23 @@ static void draw_server(struct course *course)
 
 /* ---- Looks ---- */
 
+/* A message to one rank and one from another are in the box as a group, or by themselves. */
+static void make_messages(struct blackbox_comm *comm, struct blackbox_op *op, size_t step)
+{
+    op->collective = WIRE_GROUP;
+    if ((step * 7 + (size_t)comm->rank) % 5 < 2)
+        return;
+    struct blackbox_op message = *op;
+    op->collective = WIRE_RECV;
+    op->root = (comm->rank + comm->nranks - 1) % comm->nranks;
+    op = made_call(comm, 0, 0, 0);
+    message.position = op->position;
+    *op = message;
+    op->collective = WIRE_SEND;
+    op->root = (comm->rank + 1) % comm->nranks;
+    op->end = op->begin + MS / 50;
+}
+
 /* The calls of one rank in a step that begins at this time. The last call may be under way now. */
 static void add_calls(struct blackbox_comm *comm, const struct course *course, size_t step, uint64_t at, uint64_t now)
 {
@@ -123,10 +141,12 @@ static void add_calls(struct blackbox_comm *comm, const struct course *course, s
             made_call(comm, step * (uint64_t)course->calls + (uint64_t)call, MADE_NOW - begin, MADE_NOW - end);
         op->count = 100 + (uint64_t)call;
         op->position = op->seq;
-        if (end <= now)
-            continue;
-        op->state = WIRE_OP_RUNNING, op->end = 0, op->wait_peer = course->who, op->wait_since = begin;
-        return;
+        if (end > now)
+            op->state = WIRE_OP_RUNNING, op->end = 0, op->wait_peer = course->who, op->wait_since = begin;
+        if (course->messages && call == 0)
+            make_messages(comm, op, step);
+        if (end > now)
+            return;
     }
 }
 
@@ -201,6 +221,7 @@ static int count_named(void (*draw)(struct course *), int from, int to)
         bool named = false;
         chance = number * 1000;
         draw(&course);
+        course.messages = number % 2;
         for (int at = from; at <= to && !named; at++)
             named = is_named(&course, NS_PER_S + (uint64_t)(course.warm * (double)MS) + (uint64_t)at * NS_PER_S);
         count += named;

@@ -143,7 +143,7 @@ static bool was_quicker(const struct blackbox *box, const struct overlap_waits *
 
 /* Long pauses of one rank, each before a call of one kind. */
 struct stalls {
-    size_t count, apart; /* calls of that kind from one to the next; 0: their numbers differ */
+    size_t count, apart; /* calls from one to the next, by which steps are counted; 0: their numbers differ */
     size_t first, last;  /* calls of the process */
     uint64_t shortest, longest;
 };
@@ -175,17 +175,42 @@ static const struct blackbox_op *behind_longest(const struct ends *ends, uint64_
     return behind;
 }
 
+/* The box has a group of two messages as a group, or has the messages by themselves. */
+static bool is_like_stall(const struct blackbox_op *op, const struct blackbox_op *behind)
+{
+    return is_like(op, behind) || (op->collective >= WIRE_SEND && behind->collective >= WIRE_SEND);
+}
+
+/* What counts steps where a rank stalls before messages. An exchange has one receive, if it is no group in the box. */
+enum step_mark { MARK_COLLECTIVE, MARK_RECEIVED, MARK_SENT };
+
+static enum step_mark mark_of(const struct blackbox_op *op)
+{
+    return op->collective < WIRE_SEND ? MARK_COLLECTIVE : op->collective == WIRE_SEND ? MARK_SENT : MARK_RECEIVED;
+}
+
+/* The first of these kinds of which there are calls. */
+static enum step_mark mark_of_all(const struct ends *ends)
+{
+    enum step_mark first = MARK_SENT;
+    for (size_t i = 0; i < ends->count; i++)
+        first = mark_of(ends->calls[i]) < first ? mark_of(ends->calls[i]) : first;
+    return first;
+}
+
 /* The pauses that take at least half of the longest one. */
 static struct stalls stalls_of(const struct ends *ends)
 {
     struct stalls stalls = {0};
     const struct blackbox_op *behind = behind_longest(ends, &stalls.longest);
+    enum step_mark mark = mark_of_all(ends);
+    bool messages = behind && behind->collective >= WIRE_SEND;
     uint64_t over = 0;
     stalls.shortest = stalls.longest;
     for (size_t i = 0, apart = 0; i < ends->count && behind; i++) {
         uint64_t pause = pause_before(ends, i, &over);
-        apart += is_like(ends->calls[i], behind);
-        if (!is_like(ends->calls[i], behind) || 2 * pause < stalls.longest)
+        apart += messages ? mark_of(ends->calls[i]) == mark : is_like(ends->calls[i], behind);
+        if (!is_like_stall(ends->calls[i], behind) || 2 * pause < stalls.longest)
             continue;
         stalls.apart = stalls.count < 2 || apart == stalls.apart ? apart : 0;
         stalls.first = stalls.count++ ? stalls.first : i;
