@@ -492,6 +492,41 @@ static void test_left_out_or_made_twice(void **state)
     }
 }
 
+/* Two calls in each of 18 steps, in pairs and across the pairs, and one of all in each third. Rank 1 has left out the
+ * 16th call of its pair, and was held up two steps later, in that of all. */
+static void test_left_out_two_steps_ago(void **state)
+{
+    struct made_job job = made_job(4);
+    for (int rank = 0; rank < 4; rank++) {
+        struct blackbox_comm *near, *far, *world;
+        made_comm(job.boxes[rank], 1, "world", rank, 4);
+        made_comm(job.boxes[rank], 2 + (uint64_t)rank / 2, "near", rank % 2, 2);
+        made_comm(job.boxes[rank], 4 + (uint64_t)rank % 2, "far", rank / 2, 2);
+        world = job.boxes[rank]->comms, near = world + 1, far = world + 2;
+        for (uint64_t step = 0; step < 18; step++) {
+            uint64_t at = (26 - step) * NS_PER_S;
+            if (!(rank == 1 && step == 15) && !(rank == 0 && step == 17))
+                made_call(near, near->op_count, at, at - NS_PER_MS)->count = 200;
+            if (rank % 2 || step < 17)
+                made_call(far, step, at - 2 * NS_PER_MS, at - 3 * NS_PER_MS)->count = 300;
+            if (step % 3 == 2 && step < 17)
+                made_call(world, step / 3, at - 4 * NS_PER_MS, at - 5 * NS_PER_MS)->count = 1000;
+        }
+        struct blackbox_op *op = rank == 0   ? made_wait(near, 17, 1, 0)
+                                 : rank == 2 ? made_wait(far, 17, 0, 0)
+                                             : made_wait(world, 5, 0, 0);
+        op->count = rank == 0 ? 200 : rank == 2 ? 300 : 1000;
+        wait_since(op, 4 * NS_PER_S);
+    }
+    struct findings found = find_by(NULL, &job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items->kind, FINDING_ORDER);
+    assert_int_equal(found.items->culprit.world_rank, 1);
+    assert_non_null(strstr(found.items->sentence, "came allreduce of 200 elements in near each of "));
+    findings_free(&found);
+    made_free(&job);
+}
+
 /* Rank 0 names nobody, as ranks do whose GPUs wait. It stands in a communicator of the rank that made a call twice. */
 static void test_stands_beside_the_odd(void **state)
 {
@@ -535,6 +570,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_on_its_way),
                                        cmocka_unit_test(test_left_out_or_made_twice),
+                                       cmocka_unit_test(test_left_out_two_steps_ago),
                                        cmocka_unit_test(test_stands_beside_the_odd),
                                        cmocka_unit_test(test_absent_in_a_part),
                                        cmocka_unit_test(test_went_away),

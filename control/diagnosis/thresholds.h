@@ -106,7 +106,7 @@
 #define HABIT_CALLS   64  /* by at most these calls before each, */
 #define HABIT_LEAST   2   /* and at least these; */
 #define HABIT_TIMES   3   /* a habit was kept this often, */
-#define HABIT_BACK    4   /* and is broken by one of these last calls */
+#define HABIT_BACK    8   /* and is broken by one of these last calls */
 #define HABIT_SOON    0.5 /* times the usual gap between two calls: one made twice follows sooner, */
 #define HABIT_LATE    1.5 /* and one left out leaves a longer gap */
 #define SHIFT_BEFORE  8   /* calls in which all ranks had called as much in another communicator, */
