@@ -10,6 +10,7 @@ builds=${CHECK_BUILDS:-release asan tsan}
 results=""
 broken=0
 rm -f build-summary.txt build-stalls.txt build-*.built build-*.others build-*.waits
+: >build-unsteady.txt
 
 # The builder goes ahead of the tests, with half of their weight: enough to be done with a build before its tests'
 # turn comes, also on a machine that has other work. Where sessions share processors evenly (autogroup), niceness counts
@@ -53,4 +54,6 @@ for name in $builds; do
 done
 cat build-stalls.txt
 # shellcheck disable=SC2086
-python3 tests/sum_up.py build-summary.txt $broken $results
+[ $broken != 0 ] || python3 tests/again.py $results >build-unsteady.txt
+# shellcheck disable=SC2086
+python3 tests/sum_up.py build-summary.txt $broken build-unsteady.txt $results
