@@ -293,7 +293,7 @@ def slow_disk(case):
 
 # ---- Black boxes without room ----
 
-@fault("behind dead stopped", weight=6, where=ONE_HOST)
+@fault("behind dead stopped failed", weight=6, where=ONE_HOST)
 def no_room(case):
     case.room = case.draw.choice((64, 200))
     case.inject = signals(case.draw.choice((signal.SIGSTOP, signal.SIGKILL)))
