@@ -59,13 +59,16 @@ static void work_on(struct later *later)
     free(later);
 }
 
-/* Only where nothing is under way. What graphs replay is not seen: where there are any, nobody frees what is another
- * executor's to free. */
+/*
+ * Only where nothing is under way. Freeing waits for the streams of a GPU, in which the user's work and what graphs
+ * replay are not seen. Where there are graphs, nobody frees what is left by another executor that lives. A thread that
+ * closes does not either: an abort may wait for that thread, and a stream of the other GPU for the abort.
+ */
 static void work_off(int mine, bool closing)
 {
     struct later *later;
     struct idle_view view = idle_look();
-    while ((closing || !view.graphs) && (later = take_one(mine, view.graphs ? view.devices : 0)))
+    while ((closing || !view.graphs) && (later = take_one(mine, closing || view.graphs ? view.devices : 0)))
         work_on(later);
 }
 
