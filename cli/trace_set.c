@@ -207,11 +207,19 @@ static bool meet(const struct blackbox *one, const struct blackbox *other)
     return false;
 }
 
+/* A living process has the number that the user named, and this box is of one that had the number before. */
+static bool is_of_earlier(const struct blackbox *dead, const struct view_options *options)
+{
+    const struct wire_box_header *header = &dead->header;
+    uint64_t start = options->pid && !options->dead && !options->file_count ? boxfile_start_time(header->pid) : 0;
+    return start && header->pid_namespace == boxfile_pid_namespace() && start != header->start_time;
+}
+
 /* Dead processes that share a communicator with a living one tell what it waits for. */
 static bool wanted_dead(const struct view_set *set, size_t living, const struct blackbox *dead,
                         const struct view_options *options)
 {
-    bool wanted = asks_for_the_dead(options);
+    bool wanted = asks_for_the_dead(options) && !is_of_earlier(dead, options);
     for (size_t i = 0; i < living && !wanted; i++)
         wanted = meet(set->boxes[i], dead);
     return wanted;

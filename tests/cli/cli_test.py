@@ -10,6 +10,7 @@ import resource
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -518,6 +519,25 @@ class Absent(unittest.TestCase):
         for args in (["diagnose", pid], ["trace", "--pid", pid]):
             self.assertRegex(self.asked(*args), rf"^tutti {args[0]}: process {pid} \(sleep\) does not use tutti: "
                              r"neither libtutti\.so nor libnccl\.so\.2 is loaded")
+
+    @unittest.skipIf(EMULATOR, "the emulator is the process")
+    def test_process_with_the_number_of_a_dead_one(self):
+        pid = self.start(TUTTI, "perf", "allreduce", "-N", "0", "-b", "8", "-e", "8", TUTTI_TRACE_DIR=self.folder)
+        self.assertTrue(wait_for(lambda: tutti("diagnose", str(pid), env={"TUTTI_TRACE_DIR": self.folder})[0] == 0))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        lives = self.start("sleep", "1000")
+        old, = os.listdir(self.folder)
+        with open(os.path.join(self.folder, old), "rb") as file:
+            box = bytearray(file.read())
+        at = box.index(struct.pack("=I", pid))
+        box[at:at + 4] = struct.pack("=I", lives)
+        user, _, start = old[len("tutti-"):-len(".box")].split("-")
+        with open(os.path.join(self.folder, f"tutti-{user}-{lives}-{int(start) - 1}.box"), "wb") as file:
+            file.write(box)
+        self.assertIn("does not use tutti", self.asked("diagnose", str(lives)))
+        self.assertEqual(tutti("diagnose", "--dead", str(lives), env={"TUTTI_TRACE_DIR": self.folder})[0], 0)
+        self.assertEqual(tutti("diagnose", str(pid), env={"TUTTI_TRACE_DIR": self.folder})[0], 0)
 
     @unittest.skipIf(EMULATOR, "the emulator is the process")
     def test_process_that_writes_no_box(self):
