@@ -67,11 +67,12 @@ static void test_slow_by_messages(void **state)
 }
 
 /* The same ring, in which rank 2 stalls before each `every`-th step, for this time. Its gathers are over at once, or
- * after a millisecond: they are not what lasts until the stall is over. `device`: GPUs make the calls. */
-static struct made_job loader(uint64_t stall, uint64_t every, bool device)
+ * after a millisecond: they are not what lasts until the stall is over. `device`: GPUs make the calls. `busy`: ms that
+ * each message takes longer, at all ranks. */
+static struct made_job loader(uint64_t stall, uint64_t every, bool device, uint64_t busy)
 {
     static const uint64_t times[3][3] = {{18, 19, 36}, {16, 18, 34}, {18, 19, 36}};
-    uint64_t steps = 8 * every, ago = steps * 37 + 8 * stall; /* ms */
+    uint64_t steps = 8 * every, step_ms = 37 + busy, ago = steps * step_ms + 8 * stall; /* ms */
     struct made_job job = made_job(3);
     for (int rank = 0; rank < 3; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
@@ -79,12 +80,12 @@ static struct made_job loader(uint64_t stall, uint64_t every, bool device)
         for (uint64_t step = 0; step < steps; step++) {
             uint64_t more = step % every ? 0 : stall, mine = rank == 2 ? more : 0, there = rank == 1 ? 0 : more;
             const uint64_t *at = times[rank];
-            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + there))
+            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_RECV, (int)(at[0] + mine), (int)(at[1] + busy + there))
                 ->root = (rank + 2) % 3;
-            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + there),
-                         (int)(36 + more + (rank == 2 && step % every == 3)))
+            made_in_step(world, 2 * step, left * NS_PER_MS, WIRE_GATHER, (int)(at[2] + busy + there),
+                         (int)(36 + busy + more + (rank == 2 && step % every == 3)))
                 ->root = 1;
-            left -= 37 + more;
+            left -= step_ms + more;
         }
         for (size_t i = 0; i < world->op_count; i++) {
             struct blackbox_op *op = &world->ops[i];
@@ -102,15 +103,18 @@ static struct made_job loader(uint64_t stall, uint64_t every, bool device)
 static void test_loader_in_messages(void **state)
 {
     for (int device = 0; device < 2; device++) {
-        struct made_job now = loader(1400, 8, device), before = made_before(&now);
+        struct made_job now = loader(1400, 8, device, 0), before = made_before(&now);
         expect(&before, &now, FINDING_SLOW, 2, "7 pauses took 9.9 s of it, the longest 1.4 s");
         for (int rank = 0; rank < 3; rank++)
             now.boxes[rank]->counters[WIRE_COUNTER_OPERATIONS] = 300; /* never quicker: it may wait for requests */
         expect(&before, &now, -1, 0, "");
-        struct made_job seldom = loader(1400, 40, device), long_ones = loader(3200, 8, device);
-        struct made_job slower = loader(2700, 25, device); /* five stalls take 18 s */
+        struct made_job seldom = loader(1400, 40, device, 0), long_ones = loader(3200, 8, device, 0);
+        struct made_job slower = loader(2700, 25, device, 0); /* five stalls take 18 s */
         expect(NULL, &slower, FINDING_SLOW, 2, "the longest 2.7 s");
         made_free(&slower);
+        struct made_job busy = loader(1400, 8, device, 80); /* rank 2 is in calls for 28 % of the time */
+        expect(NULL, &busy, FINDING_SLOW, 2, "hardly waits");
+        made_free(&busy);
         expect(NULL, &seldom, -1, 0, "");
         expect(NULL, &long_ones, -1, 0, "");
         free(before.facts);
@@ -144,11 +148,21 @@ static struct made_job overlapped(bool quicker)
 
 static void test_computes_meanwhile(void **state)
 {
-    struct made_job job = overlapped(false), slower = overlapped(true);
+    struct made_job job = overlapped(false), slower = overlapped(true), once = overlapped(false);
+    for (int rank = 0; rank < 2; rank++) { /* as many calls a second as on average, and a third of its best */
+        struct blackbox *box = once.boxes[rank];
+        box->comms->opened = MADE_NOW - 400 * NS_PER_S;
+        box->counters[WIRE_COUNTER_OPERATIONS] = 13000;
+        for (uint64_t i = 0; i < 3; i++)
+            box->samples[box->sample_count++] =
+                (struct blackbox_sample){.at = MADE_NOW - (400 - 40 * i) * NS_PER_S, .calls = i * 5000};
+    }
     expect(NULL, &job, -1, 0, "");
     expect(NULL, &slower, FINDING_SLOW, 0, "rank 0 (process 1000) hardly waits");
+    expect(NULL, &once, FINDING_SLOW, 0, "rank 0 (process 1000) hardly waits");
     made_free(&job);
     made_free(&slower);
+    made_free(&once);
 }
 
 /* Rank 0 computes for 11 of the 23 ms in which its call waits for rank 1, in steps of 92 ms. The job was quicker. */

@@ -210,7 +210,7 @@ static bool stands_out(const struct member_group *group, const struct outside_ti
                        const struct outside_rule *rule)
 {
     const struct outside_time *mine = &times[who];
-    bool alone = part_of(mine) >= OUTSIDE_PART && mine->stalls >= rule->stalls &&
+    bool alone = part_of(mine) >= (rule->stalls ? OUTSIDE_STALLED : OUTSIDE_PART) && mine->stalls >= rule->stalls &&
                  (!rule->stalls || (double)mine->stalled >= SLOW_STALLED * (double)mine->window);
     for (size_t i = 0; alone && i < group->count; i++)
         alone = i == who || part_of(&times[i]) <= OUTSIDE_OTHERS * part_of(mine);

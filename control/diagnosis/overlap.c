@@ -42,8 +42,8 @@ struct overlap_pace {
     uint64_t window, since, newest;
 };
 
-/* The latest time is one in which `least` calls are usual, if the black box remembers them. */
-static struct overlap_pace pace_of(const struct blackbox *box, double least)
+/* The latest time is one in which WORK_CALLS are usual, if the black box remembers them. */
+static struct overlap_pace pace_of(const struct blackbox *box)
 {
     struct overlap_pace pace = {
         .all = (double)box->counters[WIRE_COUNTER_OPERATIONS], .window = OVERLAP_NS, .since = box->now};
@@ -54,7 +54,7 @@ static struct overlap_pace pace_of(const struct blackbox *box, double least)
         pace.newest = last > pace.newest && last <= box->now ? last : pace.newest;
     }
     uint64_t life = pace.newest > pace.since ? pace.newest - pace.since : 0;
-    double usual = pace.all > 0 ? least * (double)life / pace.all : 0;
+    double usual = pace.all > 0 ? WORK_CALLS * (double)life / pace.all : 0;
     if (usual > (double)pace.window)
         pace.window = usual < (double)life ? (uint64_t)usual : life;
     for (size_t i = 0; i < box->comm_count; i++) {
@@ -94,8 +94,9 @@ static double rate_at_best(const struct blackbox *box, uint64_t length)
 
 bool overlap_was_faster(const struct blackbox *box)
 {
-    const struct overlap_pace pace = pace_of(box, 0);
-    return pace.calls < OVERLAP_SLOWER * rate_before(&pace) * (double)pace.window;
+    const struct overlap_pace pace = pace_of(box);
+    double before = OVERLAP_SLOWER * rate_before(&pace), best = SLOWED_PART * rate_at_best(box, WORK_NS);
+    return pace.calls < (before > best ? before : best) * (double)pace.window;
 }
 
 bool overlap_hides_waits(struct scene *scene, const struct member_group *group)
@@ -134,7 +135,7 @@ static bool is_slower(const struct overlap_pace *pace, double rate, double time,
 /* Requests come at random: WORK_CALLS of them are compared with those before, and with those of the quickest time. */
 static bool was_quicker(const struct blackbox *box, const struct overlap_waits *waits)
 {
-    const struct overlap_pace pace = pace_of(box, WORK_CALLS);
+    const struct overlap_pace pace = pace_of(box);
     uint64_t length = pace.window > WORK_NS ? pace.window : WORK_NS;
     double before = rate_before(&pace), life = (double)(pace.newest - pace.since);
     return (before > 0 && is_slower(&pace, before, life - (double)pace.window, waits)) ||

@@ -70,6 +70,7 @@
 #define OUTSIDE_LONG_NS   NS_PER_S        /* (longer pauses, and calls, are left out: they may be a checkpoint's) */
 #define OUTSIDE_STALLS_NS (30 * NS_PER_S) /* or, with stalls of SLOW_STALL_NS at most, this time: */
 #define OUTSIDE_PART      0.75            /* the rank for this part of the time, */
+#define OUTSIDE_STALLED   0.6             /* (with stalls this part: between them it waits as others do) */
 #define OUTSIDE_OTHERS    0.6             /* and each other for this part of that at most */
 
 #define WORK_PART   0.1 /* part of the time: a rank that runs for less sleeps. The rank waits for requests, */
