@@ -21,7 +21,8 @@ struct fault {
     char name[FAULT_NAME];
     long nth;
     CUresult error;
-    bool sticky, dies;
+    bool sticky;
+    int signal; /* that the process gets; 0: the call fails */
 };
 
 static struct cuda_config config;
@@ -64,7 +65,7 @@ static CUresult read_error(const char *text)
     return (CUresult)atoi(text);
 }
 
-/* name:n[:error][:sticky], name:n:dies */
+/* name:n[:error][:sticky], name:n:dies, name:n:signals */
 static void read_fault(char *text)
 {
     char *rest, *name = strtok_r(text, ":", &rest), *nth = strtok_r(NULL, ":", &rest), *word;
@@ -74,7 +75,9 @@ static void read_fault(char *text)
         if (!strcmp(word, "sticky")) {
             fault.sticky = true;
         } else if (!strcmp(word, "dies")) {
-            fault.dies = true;
+            fault.signal = SIGKILL;
+        } else if (!strcmp(word, "signals")) {
+            fault.signal = SIGUSR1;
         } else {
             fault.error = read_error(word);
             chosen = true;
@@ -83,10 +86,10 @@ static void read_fault(char *text)
     if (fault.sticky && !chosen)
         fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
     if (!name || fault.nth < 1 || fault.error == CUDA_SUCCESS || fault_count == FAULTS_MAX) {
-        fprintf(
-            stderr,
-            "emulated CUDA: TUTTI_EMULATED_FAULT: cannot use \"%s\": want name:n[:error][:sticky], or name:n:dies\n",
-            text);
+        fprintf(stderr,
+                "emulated CUDA: TUTTI_EMULATED_FAULT: cannot use \"%s\": want name:n[:error][:sticky], name:n:dies or "
+                "name:n:signals\n",
+                text);
         return;
     }
     snprintf(fault.name, sizeof(fault.name), "%s", name);
@@ -207,8 +210,10 @@ CUresult fault_due(const char *function, bool *sticky)
     for (int i = 0; i < fault_count; i++) {
         if (!same_name(faults[i].name, function) || --faults[i].nth)
             continue;
-        if (faults[i].dies)
-            kill(getpid(), SIGKILL);
+        if (faults[i].signal) {
+            kill(getpid(), faults[i].signal);
+            continue;
+        }
         due = faults[i].error;
         *sticky = faults[i].sticky;
     }

@@ -40,13 +40,13 @@ static void test_once(void **state)
     leave_device(0);
 }
 
-static void test_dies(void **state)
+static void ends_by(const char *fault, int signal)
 {
     bool sticky;
     int status = 0;
     pid_t child = fork();
     if (child == 0) { /* which may make no call of the driver */
-        set("TUTTI_EMULATED_FAULT", "kernel:2:dies");
+        set("TUTTI_EMULATED_FAULT", fault);
         fault_due("kernel", &sticky);
         fault_due("cuInit", &sticky);
         fault_due("kernel", &sticky);
@@ -54,7 +54,13 @@ static void test_dies(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGKILL);
+    assert_int_equal(WTERMSIG(status), signal);
+}
+
+static void test_dies(void **state)
+{
+    ends_by("kernel:2:dies", SIGKILL);
+    ends_by("kernel:2:signals", SIGUSR1);
 }
 
 /* A sticky fault kills the context: what waits is let go, every later call fails, other devices live. */

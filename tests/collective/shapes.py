@@ -4,8 +4,9 @@
 A cell is a shape of islands, a way between hosts, and what goes wrong meanwhile: 3+1/direct/loss. Ways: tcp; slots and
 direct, both over the software RDMA devices of the surrounding network namespace. Faults: none; loss, of one packet in a
 hundred; cut, of lanes and devices; dies, of a rank in each kind of collective; steps, of a rank when each kernel of
-each composed collective begins on its GPU, or of the one collective whose number stands behind: steps:0. Without names
-all cells run, but only with TUTTI_TEST_FULL=1: they take minutes. TUTTI_TEST_SECONDS: of a cell's work.
+each composed collective begins on its GPU, or of the one collective whose number stands behind: steps:0; aborts, as
+steps, but the rank aborts there. Without names a few cells run; with TUTTI_TEST_FULL=1 all, which takes minutes.
+TUTTI_TEST_SECONDS: of a cell's work.
 """
 import os
 import re
@@ -14,9 +15,10 @@ import sys
 import time
 
 SHAPES = {"1x4": (4, "0"), "2x2": (4, "TUTTI_RANK / 2"), "2x4": (8, "TUTTI_RANK / 4"), "4x2": (8, "TUTTI_RANK / 2"),
-          "3+1": (4, "TUTTI_RANK / 3"), "4x1": (4, "TUTTI_RANK")}
+          "3+1": (4, "TUTTI_RANK / 3"), "4+2": (6, "TUTTI_RANK / 4"), "4x1": (4, "TUTTI_RANK")}
 WAYS = ("tcp", "slots", "direct")
-FAULTS = ("none", "loss", "cut", "dies", "steps")
+FAULTS = ("none", "loss", "cut", "dies", "steps", "aborts")
+FEW = ("3+1/slots/aborts:2", "3+1/direct/steps:6")
 KINDS = 14  # of job.h
 COMPOSED = (0, 1, 2, 5, 6, 10)  # of job.h: allreduce, reduce, reduce-scatter, broadcast, allgather, alltoall
 MOST = 40  # kernels of a job on one GPU, at most
@@ -69,24 +71,25 @@ def run_job(name, arguments, env, programs, fault_of_last=""):
                            script + 'exec "$0" "$@"', soak, *arguments], env=env, capture_output=True, text=True)
     # the launcher tells of a rank that ended before the others; what the others saw they say themselves
     said = len(re.findall("right", done.stdout)) == ranks - 1
-    good = done.returncode == 0 or ("--dies" in arguments and said)
+    good = done.returncode == 0 or (arguments[0] in ("--dies", "--aborts") and said)
     if not good:
         print(f"FAILED {name} {' '.join(arguments)} {fault_of_last} ({done.returncode})")
         print(done.stdout[-3000:], done.stderr[-3000:])
     return good, done.stdout + done.stderr
 
 
-def run_steps(name, env, programs):
-    """The last rank dies when the n-th kernel begins on its GPU, until it has no n-th one."""
-    right, deaths, kinds = True, 0, [int(kind) for kind in name.split(":")[1:]] or COMPOSED
+def run_steps(name, env, programs, aborts):
+    """The last rank dies, or aborts, when the n-th kernel begins on its GPU, until it has no n-th one."""
+    right, ends, kinds = True, 0, [int(kind) for kind in name.split(":")[1:]] or COMPOSED
+    option, what, sign = ("--aborts", "signals", ": aborted") if aborts else ("--dies", "dies", "killed by signal 9")
     for kind in kinds:
         for number in range(1, MOST + 1):
-            good, shown = run_job(name, ["--dies", str(kind), "--seed", "1"], env, programs, f"kernel:{number}:dies")
+            good, shown = run_job(name, [option, str(kind), "--seed", "1"], env, programs, f"kernel:{number}:{what}")
             right = right and good
-            if "killed by signal 9" not in shown:
+            if sign not in shown:
                 break
-            deaths += 1
-    return right and deaths > len(kinds), f"{deaths} deaths"
+            ends += 1
+    return right and ends > len(kinds), f"{ends} ends"
 
 
 def run_cell(name, programs):
@@ -94,8 +97,8 @@ def run_cell(name, programs):
     env = environment_of(way, fault, programs[2], programs[3], SHAPES[shape][0])
     right, shown = True, ""
     began = time.time()
-    if fault == "steps":
-        right, shown = run_steps(name, env, programs)
+    if fault in ("steps", "aborts"):
+        right, shown = run_steps(name, env, programs, fault == "aborts")
     else:
         if way == "tcp" and fault == "loss":
             drop_of_tcp(True)
@@ -113,10 +116,7 @@ def main():
     programs, names = sys.argv[1:5], sys.argv[5:]
     every = [f"{shape}/{way}/{fault}" for shape in SHAPES for way in (WAYS if shape != "1x4" else WAYS[:1])
              for fault in (FAULTS if shape != "1x4" else ("none", "dies"))]
-    wanted = names or (every if os.environ.get("TUTTI_TEST_FULL") == "1" else [])
-    if not wanted:
-        print(f"skipped: TUTTI_TEST_FULL=1 runs {len(every)} cells")
-        return 77
+    wanted = names or (every if os.environ.get("TUTTI_TEST_FULL") == "1" else FEW)
     failed = [name for name in wanted if not run_cell(name, programs)]
     print(f"{len(wanted)} cells, {len(failed)} failed{': ' if failed else ''}{' '.join(failed)}")
     return bool(failed)

@@ -6,7 +6,8 @@
  * TUTTI_TCP_LANES=3 tutti run -n 4 -- soak --seconds 600. On GPUs: gpu.h.
  *
  * --cuts MS: a thread of every rank takes software RDMA devices out and puts them in again. --dies KIND: the last rank
- * dies in a collective of this kind, by number; the others have the right result, or say who died.
+ * dies in a collective of this kind, by number; the others have the right result, or say who died. --aborts KIND: it
+ * aborts when it gets SIGUSR1.
  */
 #include "gpu.h"
 #include "job.h"
@@ -15,6 +16,7 @@
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -32,6 +34,8 @@ static struct {
     uint64_t seed;
     int reset_ms, cut_ms;
     int dies; /* kind; -1: nobody does */
+    bool aborts;
+    pthread_t aborter;
     int rank, nranks;
     tutti_comm_t comm;
     struct job batch[BATCH];
@@ -41,12 +45,29 @@ static struct {
     _Atomic bool over;
 } s = {.seconds = 10, .seed = 1, .reset_ms = 200, .dies = -1};
 
-static volatile sig_atomic_t asked_to_end;
+static volatile sig_atomic_t asked_to_end, asked_to_abort;
+static sem_t abort_now;
 
 static void take_signal(int number)
 {
     (void)number;
     asked_to_end = 1;
+}
+
+static void take_abort(int number)
+{
+    (void)number;
+    asked_to_abort = 1;
+    sem_post(&abort_now);
+}
+
+static void *abort_when_asked(void *unused)
+{
+    (void)unused;
+    while (sem_wait(&abort_now) != 0)
+        continue;
+    tutti_comm_abort(s.comm);
+    return NULL;
 }
 
 static double now(void)
@@ -191,10 +212,35 @@ static void work(void)
     report("total", began);
 }
 
+/* In which step of the job is said by TUTTI_EMULATED_FAULT; without it somewhere in the job, or behind it. */
+static void leave(void)
+{
+    if (getenv("TUTTI_EMULATED_FAULT"))
+        tutti_comm_synchronize(s.comm);
+    else
+        usleep((useconds_t)(data_hash(s.seed, 3) % 8 * 1000));
+    if (asked_to_abort && pthread_join(s.aborter, NULL) == 0) {
+        printf("rank %d: aborted\n", s.rank);
+        fflush(stdout);
+    }
+    _exit(0);
+}
+
+static bool blames_last(void)
+{
+    static const char *const words[] = {"lost rank %d", "aborted by rank %d"};
+    char blame[40];
+    bool blames = false;
+    for (int i = 0; i < 1 + s.aborts; i++) { /* a rank that has no step to abort in ends */
+        snprintf(blame, sizeof blame, words[i], s.nranks - 1);
+        blames |= strstr(tutti_get_last_error(s.comm), blame) != NULL;
+    }
+    return blames;
+}
+
 /* Of some length: a rank dies before the job, in it, or when its own part is over. */
 static void lose_last(void)
 {
-    char blame[40];
     struct job job = job_draw(s.seed, 0, s.nranks);
     job.kind = (enum job_kind)s.dies;
     job.count = job_rooted(job.kind) || job_reduces(job.kind) ? 200000 : 60000;
@@ -207,13 +253,8 @@ static void lose_last(void)
         result = tutti_comm_synchronize(s.comm);
     if (result == TUTTI_SUCCESS) /* the last rank may be killed before */
         result = job_issue(&job, NULL);
-    if (s.rank == s.nranks - 1) {
-        if (getenv("TUTTI_EMULATED_FAULT")) /* in which step is said there */
-            tutti_comm_synchronize(s.comm);
-        else
-            usleep((useconds_t)(data_hash(s.seed, 3) % 8 * 1000));
-        _exit(0);
-    }
+    if (s.rank == s.nranks - 1)
+        leave();
     if (result == TUTTI_SUCCESS)
         result = tutti_comm_synchronize(s.comm);
     bool ended = result == TUTTI_SUCCESS;
@@ -222,8 +263,7 @@ static void lose_last(void)
         result = tutti_barrier(s.comm, NULL);
         result = result == TUTTI_SUCCESS ? tutti_comm_synchronize(s.comm) : result;
     }
-    snprintf(blame, sizeof blame, "lost rank %d", s.nranks - 1);
-    s.wrong |= result == TUTTI_SUCCESS || !strstr(tutti_get_last_error(s.comm), blame);
+    s.wrong |= result == TUTTI_SUCCESS || !blames_last();
     printf("rank %d: %s: %s: %s%s\n", s.rank, job_name(job.kind), s.wrong ? "WRONG" : "right",
            ended ? "it had ended; " : "", tutti_get_last_error(s.comm));
     must(tutti_comm_abort(s.comm), "abort");
@@ -251,13 +291,18 @@ int main(int argc, char **argv)
             s.reset_ms = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "--cuts"))
             s.cut_ms = atoi(argv[i + 1]);
-        else if (!strcmp(argv[i], "--dies"))
+        else if (!strcmp(argv[i], "--dies") || !strcmp(argv[i], "--aborts")) {
             s.dies = atoi(argv[i + 1]);
-        else
+            s.aborts = argv[i][2] == 'a';
+        } else
             return 2;
     }
     signal(SIGTERM, take_signal);
     join();
+    sem_init(&abort_now, 0, 0);
+    signal(SIGUSR1, take_abort);
+    if (s.aborts && pthread_create(&s.aborter, NULL, abort_when_asked, NULL) != 0)
+        return 2;
     if (s.dies >= 0 && s.dies < JOB_KINDS) {
         lose_last();
         return s.wrong != 0;
