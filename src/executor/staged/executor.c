@@ -437,6 +437,17 @@ static tutti_result_t open_alone(struct staged *staged)
     return result;
 }
 
+/* Of what users may set, the most blocks alone count here. */
+static void say_blocks(const struct staged *staged, const struct executor_config *config)
+{
+    unsigned few = courier_blocks(staged, 0), many = courier_blocks(staged, KERNEL_COURIER_LONG_FROM);
+    if (config->policy != TUTTI_POLICY_ZERO && param_int(PARAM_BLOCKS_LEAST) <= (int64_t)few)
+        return;
+    log_info("rank %d: what goes to other hosts takes up to %u blocks of a kernel, from %d MiB on %u, whatever the CTA "
+             "policy or the least number of blocks; none with TUTTI_STAGE_KERNEL=0",
+             staged->base.team->rank, few, (int)(KERNEL_COURIER_LONG_FROM >> 20), many);
+}
+
 tutti_result_t staged_open_net(struct team *team, const struct executor_config *config, struct executor **out)
 {
     struct staged *staged = calloc(1, sizeof *staged);
@@ -461,11 +472,8 @@ tutti_result_t staged_open_net(struct team *team, const struct executor_config *
         staged_close(&staged->base.executor);
         return result;
     }
-    if (config->policy == TUTTI_POLICY_ZERO && staged->copies)
-        log_info("rank %d: what goes to other hosts takes up to %u blocks of a kernel, from %d MiB on %u, whatever the "
-                 "CTA policy; none with TUTTI_STAGE_KERNEL=0",
-                 team->rank, courier_blocks(staged, 0), (int)(KERNEL_COURIER_LONG_FROM >> 20),
-                 courier_blocks(staged, KERNEL_COURIER_LONG_FROM));
+    if (staged->copies)
+        say_blocks(staged, config);
     ledger_add(&staged->base, WIRE_MEMORY_TABLES, sizeof *staged);
     ledger_add(&staged->base, WIRE_MEMORY_SLICES, (size_t)staged->channels * SLICES * staged->slice_bytes);
     idle_join(&staged->base);
