@@ -65,8 +65,8 @@ static tutti_result_t find_route(struct team *team, const struct call *call, str
     snprintf(route->name.text, sizeof route->name.text, "%s", route->algorithm->name);
     if (call->op < 0)
         return TUTTI_SUCCESS;
-    return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op, team->nranks,
-                          call->premul ? &call->scalar : NULL);
+    return reduction_init(&route->reduction, call->type, (tutti_op_t)call->op,
+                          call->divisor ? call->divisor : team->nranks, call->premul ? &call->scalar : NULL);
 }
 
 /* By the queue. */
@@ -82,7 +82,8 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
     uint64_t key[2] = {call->count ^ (uint64_t)(call->in == call->out) << 63,
                        (uint64_t)call->coll << 56 | (uint64_t)call->type << 48 | (uint64_t)(call->op + 1) << 40 |
                            1ull << 39 | (uint64_t)(uint32_t)call->root};
-    if (call->premul || key[0] != team->route_key[0] || key[1] != team->route_key[1]) {
+    bool odd = call->premul || call->divisor; /* the key does not tell */
+    if (odd || key[0] != team->route_key[0] || key[1] != team->route_key[1]) {
         team->route_key[1] = 0;
         tutti_result_t result = find_route(team, call, &team->route);
         if (result != TUTTI_SUCCESS) {
@@ -90,7 +91,7 @@ static __attribute__((noinline)) tutti_result_t issue_call(struct team *team, co
             return result;
         }
         team->route_key[0] = key[0];
-        team->route_key[1] = call->premul ? 0 : key[1];
+        team->route_key[1] = odd ? 0 : key[1];
     }
     op->call = *call;
     op->route = team->route;

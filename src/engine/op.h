@@ -37,8 +37,11 @@ struct call {
     const void *scalar_at;        /* on devices: where the scalar is, read when the kernel runs; NULL: in `scalar` */
     const void *in;
     void *out;
-    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each */
+    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* alltoallv: n each. Of a reduce-scatter as
+                                                                              a step recv_counts has the length of each
+                                                                              block, the longest of which is count */
     size_t bytes;                                                          /* of count: call_fill() */
+    int32_t divisor;   /* of an average: as part of a larger one; 0: the ranks whose vectors are reduced */
     uint32_t together; /* the communicator's collectives in the caller's group, with this one; 0: no group */
 };
 

@@ -126,14 +126,35 @@ static void read_out(uint32_t *to, size_t words)
     DONE(cu->StreamSynchronize(NULL));
 }
 
-/* from: whose data it is; -1: the sum of all. */
-static void require_out(const char *what, int from, size_t words)
+static size_t block_words; /* words of each rank's */
+
+static uint32_t average_at(size_t i)
+{
+    return of_all(i) / (uint32_t)nranks;
+}
+
+static uint32_t of_last(size_t i)
+{
+    return of_rank(nranks - 1, i);
+}
+
+static uint32_t gathered_at(size_t i)
+{
+    return of_rank((int)(i / block_words), i % block_words);
+}
+
+static uint32_t own_block_at(size_t i)
+{
+    return of_all((size_t)rank * block_words + i);
+}
+
+static void require_out(const char *what, size_t words, uint32_t (*wanted_at)(size_t i))
 {
     uint32_t *got = malloc(words * sizeof *got);
     require(got != NULL, "memory");
     read_out(got, words);
     for (size_t i = 0; i < words; i++) {
-        uint32_t wanted = from < 0 ? of_all(i) : of_rank(from, i);
+        uint32_t wanted = wanted_at(i);
         if (got[i] == wanted)
             continue;
         fprintf(stderr, "rank %d: %s of %zu: word %zu is %#x, not %#x\n", rank, what, words, i, got[i], wanted);
@@ -149,19 +170,37 @@ static size_t carried(size_t words, bool whole)
     return rank == 2 || (whole && !first) ? 0 : whole ? words : words / 2 + (first ? words % 2 : 0);
 }
 
+/* The same of the blocks of both islands: its own island's part once, and the other's. The last rail has what does not
+ * divide. */
+static size_t carried_blocks(bool whole)
+{
+    size_t first = 3 * block_words / 2, part = rank == 0 || rank == 3 ? first : 3 * block_words - first;
+    return whole ? carried(5 * block_words, true) : rank == 2 ? 0 : part + block_words;
+}
+
 static void go_unlike(size_t words, bool whole)
 {
     size_t once = carried(words, whole);
     OK(tutti_allreduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
-    require_out("allreduce", -1, words);
+    require_out("allreduce", words, of_all);
     require_staged("allreduce", 2 * once);
+    OK(tutti_allreduce(in, out, words, TUTTI_UINT32, TUTTI_AVG, comm, NULL));
+    require_out("average", words, average_at);
+    require_staged("average", 2 * once);
     OK(tutti_reduce(in, out, words, TUTTI_UINT32, TUTTI_SUM, 2, comm, NULL));
     if (rank == 2)
-        require_out("reduce", -1, words);
+        require_out("reduce", words, of_all);
     require_staged("reduce", rank < 3 ? 2 * once : once);
     OK(tutti_broadcast(in, out, words, TUTTI_UINT32, 4, comm, NULL));
-    require_out("broadcast", 4, words);
+    require_out("broadcast", words, of_last);
     require_staged("broadcast", rank < 3 ? once : 2 * once);
+    block_words = words / (size_t)nranks;
+    OK(tutti_allgather(in, out, block_words, TUTTI_UINT32, comm, NULL));
+    require_out("allgather", block_words * (size_t)nranks, gathered_at);
+    require_staged("allgather", carried_blocks(whole));
+    OK(tutti_reduce_scatter(in, out, block_words, TUTTI_UINT32, TUTTI_SUM, comm, NULL));
+    require_out("reduce-scatter", block_words, own_block_at);
+    require_staged("reduce-scatter", carried_blocks(whole));
 }
 
 static void count_unlike(void)
@@ -555,8 +594,8 @@ static void lose_halfway(void)
 
 /* ---- Failures ---- */
 
-/* A vector of which one rail carries a word more than others, and so a slice more. Then a call of all channels, which
- * is staged as a whole. */
+/* A vector of which one rail carries a word more than others, and so a slice more. Then calls of all channels. Where
+ * ranks of a host do not follow one another the allgather is staged as a whole. */
 static void go_uneven(void)
 {
     for (uint32_t i = 0; i < WORDS; i++)
@@ -568,6 +607,11 @@ static void go_uneven(void)
     copy(here, out, WORDS);
     for (uint32_t i = 0; i < WORDS; i++)
         require(here[i] == i, "an average of what all have");
+    OK(tutti_allgather(in, out, WORDS / (size_t)nranks, TUTTI_UINT32, comm, NULL));
+    settle();
+    copy(here, out, WORDS);
+    for (uint32_t i = 0; i < WORDS; i++)
+        require(here[i] == i % (WORDS / (uint32_t)nranks), "blocks of all");
 }
 
 static void without_the_last(bool dies)

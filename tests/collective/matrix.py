@@ -127,7 +127,7 @@ def gpu_main(tutti, matrix, driver):
             for name in settings:
                 del os.environ[name]
             print(f"gpu, {ranks} ranks, {way}: {time.time() - began:.1f} s", flush=True)
-    islands = ((4, HOSTS[0]), (4, HOSTS[1]), (6, HOSTS[0]), (6, "TUTTI_RANK / 2"))
+    islands = ((4, HOSTS[0]), (4, HOSTS[1]), (6, HOSTS[0]), (6, "TUTTI_RANK / 2"), (5, "TUTTI_RANK / 3"))
     for ranks, host in islands[: 1 if quick else None]:
         before = ["sh", "-c", f'TUTTI_HOSTID=$(({host})) exec "$0" "$@"']
         stride = 1 if full else 60 if quick else 30

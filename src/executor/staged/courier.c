@@ -163,6 +163,7 @@ static tutti_result_t launch_for(struct staged *staged, const struct job *job, s
 {
     what->channels = 32 - (uint32_t)__builtin_clz(job->channels);
     what->op = job->call.op;
+    what->divisor = job->call.divisor;
     unsigned most = courier_blocks(staged, job->call.bytes);
     struct kernel_launch how = {.kernel = job->fold == FOLD_NONE ? KERNEL_COURIER : KERNEL_REDUCE_FOLDED,
                                 .blocks = what->channels < most ? what->channels : most,

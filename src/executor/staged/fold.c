@@ -97,13 +97,15 @@ static tutti_result_t fold_move(struct team *team, const struct job *job, const 
  * lies one behind another. */
 static tutti_result_t send_parts(struct team *team, const struct job *job, const struct slice *slice, size_t room)
 {
-    size_t n = (size_t)team->nranks, *sent = malloc(4 * n * sizeof *sent), each = slice->count;
+    size_t n = (size_t)team->nranks, *sent = malloc(4 * n * sizeof *sent);
     bool cut = job->fold == FOLD_PARTS;
     if (!sent)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", team->nranks);
-    size_t *come = sent + n, *from = come + n, *to = from + n, mine = cut ? part_count(slice, room, team->rank) : each;
+    size_t *come = sent + n, *from = come + n, *to = from + n;
+    size_t mine = cut ? part_count(slice, room, team->rank) : job_part(job, slice, team->rank).count;
     for (int rank = 0; rank < team->nranks; rank++) {
-        sent[rank] = rank == team->rank ? 0 : cut ? part_count(slice, room, rank) : each;
+        size_t its = cut ? part_count(slice, room, rank) : job_part(job, slice, rank).count;
+        sent[rank] = rank == team->rank ? 0 : its;
         come[rank] = rank == team->rank ? 0 : mine;
         from[rank] = (size_t)rank * room;
         to[rank] = (size_t)rank * mine;
@@ -156,15 +158,16 @@ static tutti_result_t fold_whole(struct channel *channel, const struct job *job,
 {
     const struct call *call = &job->call;
     const struct team *team = job_team(channel, job);
-    size_t size = call->size, block = 0;
+    struct job_part mine = {slice->from, slice->count};
+    size_t size = call->size;
     if (call->coll == COLL_REDUCE && team->rank != call->root)
         return TUTTI_SUCCESS;
     if (call->coll == COLL_REDUCE_SCATTER)
-        block = (size_t)team->rank * call->count;
+        mine = job_part(job, slice, team->rank);
     struct courier_fold what = {.to = (char *)call->out + slice->from * size,
                                 .from = slice->out,
-                                .own = (const char *)call->in + (block + slice->from) * size,
-                                .bytes = slice->count * size};
+                                .own = (const char *)call->in + mine.from * size,
+                                .bytes = mine.count * size};
     if (call->premul) /* what is multiplied is in the slice */
         what.own = own_block(team, job, slice);
     return fold_ordered(channel, job, what, (size_t)team->nranks - 1);

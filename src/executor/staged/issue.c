@@ -166,6 +166,21 @@ static tutti_result_t describe_spread(struct staged *staged, const struct issue_
     return step->spread == 0 && !idle ? copy_own_part(staged, step->call, stream) : TUTTI_SUCCESS;
 }
 
+/* The job outlives the call. */
+static tutti_result_t keep_lengths(const struct staged *staged, struct job *job)
+{
+    const size_t *lengths = job->call.recv_counts;
+    size_t bytes = job_ranks(staged, job) * sizeof *lengths;
+    job->call.send_counts = job->call.send_offsets = job->call.recv_counts = job->call.recv_offsets = NULL;
+    if (!lengths)
+        return TUTTI_SUCCESS;
+    job->lengths = malloc(bytes);
+    if (!job->lengths)
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for the lengths of blocks");
+    memcpy(job->lengths, lengths, bytes);
+    return TUTTI_SUCCESS;
+}
+
 tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *step, uint32_t ticket, CUstream stream)
 {
     struct job *job = new_job(step->spread < 0 ? 0 : 2 * staged->channel[0].rail->nranks);
@@ -176,10 +191,12 @@ tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *ste
     job->on_rail = true;
     job->step_of = *step->of;
     job->ticket = ticket;
-    if (job->items)
+    if (job->items) {
         result = describe_spread(staged, step, job, stream);
-    else
+    } else {
         slice_cut(staged, job, step->longest);
+        result = keep_lengths(staged, job);
+    }
     if (result == TUTTI_SUCCESS)
         return issue_enqueue(staged, job, stream);
     job_free(job);

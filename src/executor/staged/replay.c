@@ -29,7 +29,7 @@ static void *copy_list(const void *list, size_t bytes)
     return copy;
 }
 
-static struct job *copy_recipe(const struct job *recipe)
+static struct job *copy_recipe(const struct staged *staged, const struct job *recipe)
 {
     struct job *job = recipe ? malloc(sizeof *job) : NULL;
     if (!job)
@@ -37,7 +37,8 @@ static struct job *copy_recipe(const struct job *recipe)
     *job = *recipe;
     job->items = copy_list(recipe->items, (size_t)recipe->count * sizeof *job->items);
     job->asked = copy_list(recipe->asked, (size_t)recipe->count * sizeof *job->asked);
-    if (!job->items == !recipe->items && !job->asked == !recipe->asked)
+    job->lengths = copy_list(recipe->lengths, job_ranks(staged, recipe) * sizeof *job->lengths);
+    if (!job->items == !recipe->items && !job->asked == !recipe->asked && !job->lengths == !recipe->lengths)
         return job;
     job_free(job);
     return NULL;
@@ -47,7 +48,7 @@ struct job *replay_take(struct staged *staged)
 {
     struct kernel_post *post = staged->post;
     uint32_t launch = __atomic_load_n(&post->asked, __ATOMIC_ACQUIRE);
-    struct job *job = copy_recipe(find_recipe(staged, __atomic_load_n(&post->recipe, __ATOMIC_RELAXED)));
+    struct job *job = copy_recipe(staged, find_recipe(staged, __atomic_load_n(&post->recipe, __ATOMIC_RELAXED)));
     staged->posted = launch;
     staged->given += 2;
     if (job) {

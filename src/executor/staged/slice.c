@@ -124,15 +124,26 @@ static tutti_result_t slice_scale(struct channel *channel, const struct job *job
     return courier_scale(channel, gpu, host, bytes, job->call.scalar);
 }
 
+/* To the GPU goes, of blocks of unlike lengths, this rank's alone. */
+static struct job_part part_to_copy(const struct channel *channel, const struct job *job, const struct slice *slice,
+                                    int block, bool to_gpu)
+{
+    if (!to_gpu || !job->lengths)
+        return job_part(job, slice, block);
+    return (struct job_part){slice->from, job_part(job, slice, job_team(channel, job)->rank).count};
+}
+
 static tutti_result_t copy_blocks(struct channel *channel, const struct job *job, const struct slice *slice, void *gpu,
                                   char *host, size_t blocks, bool to_gpu)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    size_t size = job->call.size, bytes = slice->count * size;
+    size_t size = job->call.size;
     int stays = to_gpu ? -1 : fold_stays(channel, job);
-    for (size_t i = 0; i < blocks && bytes && result == TUTTI_SUCCESS; i++) {
-        char *there = (char *)gpu + (i * job->call.count + slice->from) * size, *here = host + i * bytes;
-        if ((int)i == stays)
+    for (size_t i = 0; i < blocks && result == TUTTI_SUCCESS; i++) {
+        struct job_part part = part_to_copy(channel, job, slice, (int)i, to_gpu);
+        char *there = (char *)gpu + part.from * size, *here = host + i * slice->count * size;
+        size_t bytes = part.count * size;
+        if ((int)i == stays || !bytes)
             continue;
         result = !to_gpu && job->fold != FOLD_NONE && job->call.premul
                      ? slice_scale(channel, job, there, here, bytes)

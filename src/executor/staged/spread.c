@@ -29,11 +29,13 @@ static int broadcast_steps(const struct staged *staged, int nranks, const struct
 
 int spread_steps(const struct staged *staged, int nranks, const struct call *call)
 {
-    if (staged->direct_from == SIZE_MAX || !call->count || nranks < 2)
+    if (!call->count || nranks < 2)
+        return 0;
+    if (call->coll == COLL_ALLTOALLV) /* which is nothing else */
+        return 1;
+    if (staged->direct_from == SIZE_MAX)
         return 0;
     switch (call->coll) {
-    case COLL_ALLTOALLV:
-        return 1;
     case COLL_BROADCAST:
         return broadcast_steps(staged, nranks, call);
     case COLL_ALLTOALL:

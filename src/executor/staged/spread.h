@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that reduce nothing, as messages: where adapters reach the memory of all GPUs, nothing is copied then. */
+/* Collectives that reduce nothing, as messages: where adapters reach the memory of all GPUs, nothing is copied then.
+ * alltoallv, as a step, is messages in any case. */
 #ifndef TUTTI_EXECUTOR_STAGED_SPREAD_H
 #define TUTTI_EXECUTOR_STAGED_SPREAD_H
 

@@ -113,6 +113,7 @@ struct job {
     struct p2p_item *items;    /* NULL: a collective, in slices; or */
     struct window_item *asked; /* calls on windows that a graph holds */
     int count;                 /* of the list */
+    size_t *lengths;           /* of a reduce-scatter: elements of each rank's block; NULL: all have as many */
     uint32_t sequence;         /* of what a graph holds: the recipe's number */
     bool replayed;             /* a graph's */
     uint32_t channels;         /* bits of those that take part: always channel 0, which waits for the user's stream */
@@ -133,6 +134,22 @@ static inline struct team *job_team(const struct channel *channel, const struct 
 static inline size_t job_ranks(const struct staged *staged, const struct job *job)
 {
     return (size_t)(job->on_rail ? staged->rail_ranks : staged->channel[0].team->nranks);
+}
+
+/* What a slice has of a rank's block, and where that begins behind the first of all blocks: elements. */
+struct job_part {
+    size_t from, count;
+};
+static inline struct job_part job_part(const struct job *job, const struct slice *slice, int rank)
+{
+    size_t before = (size_t)rank * job->call.count, length = job->lengths ? job->lengths[rank] : job->call.count;
+    if (job->lengths) {
+        before = 0;
+        for (int i = 0; i < rank; i++)
+            before += job->lengths[i];
+    }
+    size_t left = length > slice->from ? length - slice->from : 0;
+    return (struct job_part){before + slice->from, left < slice->count ? left : slice->count};
 }
 
 #endif

@@ -86,7 +86,7 @@ template <class E, bool WHOLE, int U> DEVICE void fold_vectors(const folding<E> 
         store_vector(f.to + i * VECTOR_BYTES, x[0][0], end - i * VECTOR_BYTES);
 }
 
-template <class E> DEVICE void fold_carry_out(const struct courier_turn &turn, int op)
+template <class E> DEVICE void fold_carry_out(const struct courier_turn &turn, int op, int divisor)
 {
     enum { U = E::BYTES == 1 ? 1 : 2 };
     folding<E> f;
@@ -96,7 +96,7 @@ template <class E> DEVICE void fold_carry_out(const struct courier_turn &turn, i
     f.bytes = turn.bytes;
     f.nranks = turn.fold & 0xffff;
     f.rank = turn.fold >> 16 & 0x7fff;
-    f.a.nranks = f.nranks;
+    f.a.nranks = divisor ? divisor : f.nranks;
     f.a.average = op == TUTTI_AVG && f.nranks > 1;
     f.a.op = op == TUTTI_AVG ? TUTTI_SUM : op;
     f.a.scaled = (turn.fold & KERNEL_FOLD_SCALES) != 0;
@@ -110,7 +110,9 @@ template <class E> DEVICE void fold_carry_out(const struct courier_turn &turn, i
 #define FOLD_KERNELS(type, name)                                                                                       \
     KERNEL(KERNEL_COURIER_THREADS) tutti_reduce_folded_##name(PARAMETER(struct kernel_courier) what)                   \
     {                                                                                                                  \
-        courier_work(what, [&](const struct courier_turn &turn) { fold_carry_out<element<type>>(turn, what.op); });    \
+        courier_work(what, [&](const struct courier_turn &turn) {                                                      \
+            fold_carry_out<element<type>>(turn, what.op, what.divisor);                                                \
+        });                                                                                                            \
     }
 
 #endif

@@ -359,6 +359,7 @@ struct kernel_courier {
     uint32_t *launches;       /* on the GPU: blocks of this launch that are through; launches of graphs that are over */
     uint32_t channels;        /* copies[] has so far */
     int32_t op;               /* of folds */
+    int32_t divisor;          /* of averages; 0: the ranks of the fold */
 };
 
 /* X(type, name): names of kernels end in these, which are type_name()'s. */
