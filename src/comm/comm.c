@@ -241,6 +241,14 @@ static tutti_result_t end_aborted(struct tutti_comm *comm)
     return result;
 }
 
+/* Is there something to give up? Peers still store to the windows of a finalized communicator, and graphs may replay
+ * its calls. */
+static bool comm_goes_on(const struct tutti_comm *comm)
+{
+    int state = atomic_load(&comm->state);
+    return state == COMM_READY || (state == COMM_FINALIZED && comm->executor->ops.keeps(comm->executor));
+}
+
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
     atomic_store(&comm->abort, true);
@@ -251,9 +259,9 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
         meeting_stop(&comm->meeting);
     struct team *team = atomic_load(&comm->to_fail);
     pthread_rwlock_rdlock(&comm->executing);
-    bool leaves = atomic_load(&comm->state) == COMM_READY && comm->executor->ops.give_up(comm->executor);
+    bool goes_on = comm_goes_on(comm), leaves = goes_on && comm->executor->ops.give_up(comm->executor);
     pthread_rwlock_unlock(&comm->executing);
-    if (team && !leaves && atomic_load(&comm->state) != COMM_FINALIZED) {
+    if (team && !leaves && (goes_on || atomic_load(&comm->state) != COMM_FINALIZED)) {
         if (!atomic_load(&team->failed))
             fail_by_abort(team);
         team_stop(team);

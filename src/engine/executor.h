@@ -149,7 +149,7 @@ struct executor_ops {
      */
     void (*end_calls)(struct executor *executor);
 
-    /* What of the user's would end with the executor, such as windows; NULL: nothing. Default: nothing. */
+    /* What of the user's would end with the executor, such as windows; NULL: nothing. Any thread. Default: nothing. */
     const char *(*keeps)(const struct executor *executor);
 
     /* Bytes that the executor holds. Default: none. */

@@ -62,6 +62,11 @@ static bool host_window_is_open(const struct executor *executor, tutti_window_t 
     return windows_have((const struct team *)executor, window);
 }
 
+static const char *host_keeps(const struct executor *executor)
+{
+    return windows_any((const struct team *)executor) ? "windows" : NULL;
+}
+
 const struct executor_ops host_executor_ops = {.name = "host",
                                                .issue = host_issue,
                                                .messages = host_messages,
@@ -70,4 +75,5 @@ const struct executor_ops host_executor_ops = {.name = "host",
                                                .window_calls = host_window_calls,
                                                .window_address = host_window_address,
                                                .window_is_open = host_window_is_open,
-                                               .goes_on = host_goes_on};
+                                               .goes_on = host_goes_on,
+                                               .keeps = host_keeps};

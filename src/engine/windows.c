@@ -127,8 +127,17 @@ bool windows_have(const struct team *team, const struct tutti_window *window)
     const struct windows *windows = windows_of(team);
     if (!windows)
         return false;
-    list_each(node, &windows->all) if (!window || list_entry(node, struct tutti_window, node) == window) return true;
+    list_each(node, &windows->all) if (list_entry(node, struct tutti_window, node) == window) return true;
     return false;
+}
+
+bool windows_any(const struct team *team)
+{
+    lock_take(&team->engine->lock);
+    const struct windows *windows = windows_of(team);
+    bool any = windows && !list_empty(&windows->all);
+    lock_release(&team->engine->lock);
+    return any;
 }
 
 void windows_free(struct team *team)

@@ -94,8 +94,10 @@ void windows_moved(struct team *team);
 /* Windows of processors' memory? */
 bool windows_are_host(const struct team *team);
 
-/* Is it one of the team's? NULL: is there any? For who issues. */
+/* Is it one of the team's? For who issues. */
 bool windows_have(const struct team *team, const struct tutti_window *window);
+/* Is there any? Any thread. */
+bool windows_any(const struct team *team);
 
 /* What a rank of a peer, or of this process, asks. `bytes` behind it, at `data`. Under the engine's lock. */
 void windows_heard(void *context, struct link *link, const struct wire_tag *tag, const void *body, size_t length);

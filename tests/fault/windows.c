@@ -265,6 +265,28 @@ static int gives_up_awaited(int rank, tutti_comm_t parent, tutti_window_t unused
     return 0;
 }
 
+/* Rank 0 has nothing more to do, and rank 1 puts. */
+static int gives_up_finalized(int rank, tutti_comm_t parent, tutti_window_t unused, unsigned char *memory)
+{
+    tutti_comm_t comm;
+    tutti_window_t window;
+    int wrong = 0;
+    (void)unused;
+    if (tutti_comm_duplicate(parent, &comm, NULL) != TUTTI_SUCCESS ||
+        tutti_window_register(comm, memory, SIZE, &window) != TUTTI_SUCCESS || !all_have_it(parent))
+        return complain(rank, "the next communicator", NULL);
+    if (rank == 1)
+        wrong = expect(comm, put_until_told(0, comm, window), "rank 0");
+    else if (tutti_comm_finalize(comm) != TUTTI_SUCCESS)
+        wrong = complain(rank, "finalizing", comm);
+    if (rank == 0) {
+        usleep(30000); /* puts are under way */
+        wrong |= tutti_comm_abort(comm) != TUTTI_SUCCESS || changes(rank, memory);
+    }
+    tutti_comm_destroy(comm);
+    return wrong;
+}
+
 static const struct scene scenes[] = {
     {"a rank is killed that is waited for", killed_waited_for, true},
     {"a rank is stopped that is waited for", stopped_waited_for, true, .timeout = "1500ms"},
@@ -277,6 +299,7 @@ static const struct scene scenes[] = {
     {"each waits for the other's signal", crossed_signals},
     {"a rank leaves behind a signal", left_behind_a_signal},
     {"a rank gives up that a put waits for", gives_up_awaited},
+    {"a rank gives up that was finalized", gives_up_finalized},
 };
 
 /* ---- Two processes ---- */

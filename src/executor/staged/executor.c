@@ -303,8 +303,11 @@ static tutti_result_t staged_wait(struct executor *executor)
 
 static const char *staged_keeps(const struct executor *executor)
 {
-    const struct staged *staged = staged_of((struct executor *)(uintptr_t)executor);
-    return staged_windows_any(staged) ? "windows" : list_empty(&staged->recipes) ? NULL : "calls in CUDA graphs";
+    struct staged *staged = staged_of((struct executor *)(uintptr_t)executor);
+    pthread_mutex_lock(&staged->lock);
+    bool graphs = !list_empty(&staged->recipes);
+    pthread_mutex_unlock(&staged->lock);
+    return staged_windows_any(staged) ? "windows" : graphs ? "calls in CUDA graphs" : NULL;
 }
 
 static void staged_memory(struct executor *executor, size_t *device_bytes, size_t *host_bytes)

@@ -223,7 +223,7 @@ bool staged_window_is_open(const struct staged *staged, tutti_window_t window)
 
 bool staged_windows_any(const struct staged *staged)
 {
-    return staged->windows && staged->windows->team && windows_have(staged->windows->team, NULL);
+    return staged->windows && staged->windows->team && windows_any(staged->windows->team);
 }
 
 /* ---- Calls ---- */
