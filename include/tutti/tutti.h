@@ -194,7 +194,8 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls
  * on it (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not
- * failed before, or had because calls differed, which no call has said yet; it is freed all the same. */
+ * failed before, or had because calls differed, which no call has said yet; it is freed all the same.
+ * TUTTI_REMOTE_ERROR may say, as of tutti_comm_abort(), to which memory a peer's GPU may still store. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up. Pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. Collectives that had
@@ -205,8 +206,9 @@ TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
  * operations wait for one another's can be given up together. tutti_comm_destroy(), or aborting once more behind the
  * group, then waits. TUTTI_REMOTE_ERROR: the communicator is given up, but a peer's GPU has not ended its stores to a
  * buffer of this rank within seconds. That GPU or its process was stopped, for example. The sentence names the peer and
- * the memory, which is not to be used or freed before that process has ended. Any thread may call it. The handle stays
- * valid until tutti_comm_destroy(). */
+ * the memory, which is not to be used or freed before that process has ended. The GPU of this rank is waited for,
+ * however long it is held up. A finalized communicator is given up, too, if it has windows or calls in CUDA graphs. Any
+ * thread may call it. The handle stays valid until tutti_comm_destroy(). */
 TUTTI_API tutti_result_t tutti_comm_abort(tutti_comm_t comm);
 
 /* *state: TUTTI_SUCCESS, TUTTI_IN_PROGRESS (a non-blocking init is running), or the error that ended the communicator.

@@ -299,8 +299,9 @@ tutti_result_t tutti_comm_destroy(tutti_comm_t comm)
         return result;
     bool old = failed_before(comm->team);
     result = comm_finalize(comm);
+    tutti_result_t left = comm_leave(comm);
     comm_free(comm);
-    return old ? TUTTI_SUCCESS : result;
+    return left != TUTTI_SUCCESS ? left : old ? TUTTI_SUCCESS : result;
 }
 
 tutti_result_t tutti_comm_abort(tutti_comm_t comm)

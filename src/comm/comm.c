@@ -229,16 +229,21 @@ static void abort_making(struct tutti_comm *comm)
 }
 
 /* Waits until nothing of the user's is touched any more. */
-static tutti_result_t end_aborted(struct tutti_comm *comm)
+static tutti_result_t comm_settle(struct tutti_comm *comm, bool ends)
 {
     tutti_result_t result = TUTTI_SUCCESS;
     pthread_rwlock_rdlock(&comm->executing);
     if (comm->executor) {
         comm->executor->ops.wait(comm->executor);
-        result = comm->executor->ops.settle(comm->executor);
+        result = comm->executor->ops.settle(comm->executor, ends);
     }
     pthread_rwlock_unlock(&comm->executing);
     return result;
+}
+
+tutti_result_t comm_leave(struct tutti_comm *comm)
+{
+    return comm_settle(comm, true);
 }
 
 /* Is there something to give up? Peers still store to the windows of a finalized communicator, and graphs may replay
@@ -279,5 +284,5 @@ tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
     if (!waits || !team)
         return TUTTI_SUCCESS;
     team_wait(team, atomic_load(&team->issued));
-    return end_aborted(comm);
+    return comm_settle(comm, false);
 }

@@ -231,6 +231,9 @@ tutti_result_t making_end(struct making *making, tutti_result_t result, tutti_co
  * never received. */
 tutti_result_t comm_wait(struct tutti_comm *comm, bool end);
 tutti_result_t comm_finalize(struct tutti_comm *comm);
+/* The communicator is about to be freed: waits, for a bounded time, until peers store nothing more to the user's
+ * memory. An error says to which memory they may. */
+tutti_result_t comm_leave(struct tutti_comm *comm);
 /* The user issues nothing more: peers of a failed communicator hear so. */
 void comm_end_calls(struct tutti_comm *comm);
 /* The team is whole: aborts are to find it. An error if one came before. */

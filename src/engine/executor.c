@@ -157,6 +157,12 @@ static bool no_goes_on(struct executor *executor)
     return false;
 }
 
+static tutti_result_t no_settle(struct executor *executor, bool ends)
+{
+    (void)ends;
+    return no_wait(executor);
+}
+
 static const char *no_keeps(const struct executor *executor)
 {
     (void)executor;
@@ -191,7 +197,7 @@ void executor_init(struct executor *out, const struct executor_ops *ops, int dev
                 .wait = ops->wait ? ops->wait : no_wait,
                 .give_up = ops->give_up ? ops->give_up : no_give_up,
                 .wait_given_up = ops->wait_given_up ? ops->wait_given_up : nothing,
-                .settle = ops->settle ? ops->settle : no_wait,
+                .settle = ops->settle ? ops->settle : no_settle,
                 .hear = ops->hear ? ops->hear : nothing,
                 .goes_on = ops->goes_on ? ops->goes_on : no_goes_on,
                 .end_calls = ops->end_calls ? ops->end_calls : nothing,

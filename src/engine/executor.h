@@ -127,11 +127,11 @@ struct executor_ops {
     void (*wait_given_up)(struct executor *executor);
 
     /*
-     * After a failure, and wait(): waits, for a bounded time, until peers
-     * store nothing more to users' memory. An error: which of it they may.
-     * Default: nobody does.
+     * After wait(), if the team has failed, or if the executor is about to
+     * end: waits, for a bounded time, until peers store nothing more to users'
+     * memory. An error: which of it they may. Default: nobody does.
      */
-    tutti_result_t (*settle)(struct executor *executor);
+    tutti_result_t (*settle)(struct executor *executor, bool ends);
 
     /*
      * The team's failure, also if so far only the executor's own memory tells

@@ -208,19 +208,35 @@ static void call_until_the_end(struct rank *me)
     }
 }
 
-/* Of a communicator that has failed by others, GPUs may still store until it is aborted here. */
+static void keep_sentence(struct family_report *report)
+{
+    if (report->result != TUTTI_SUCCESS)
+        snprintf(report->sentence, sizeof report->sentence, "%s", tutti_get_last_error(NULL));
+}
+
+/* Whatever became of the communicator; but only which memory is not to be used, yet, matters here. */
+static void destroy_told(struct rank *me)
+{
+    struct family_report *report = &me->family->report[0];
+    tutti_result_t result = tutti_comm_destroy(me->comm);
+    me->comm = NULL;
+    if (result == TUTTI_SUCCESS || !strstr(tutti_get_last_error(NULL), UNSETTLED))
+        return;
+    report->result = result;
+    keep_sentence(report);
+}
+
+/* Of a communicator that has failed by others, GPUs may still store until it is aborted or destroyed here. */
 static void take_memory_back(struct rank *me)
 {
     struct family_report *report = &me->family->report[0];
-    bool destroys = me->moment.ending == DESTROYED || me->moment.ending == ABORTED;
-    if (device && (me->moment.ending == TOLD || me->moment.ending == SILENT))
+    bool failed = device && (me->moment.ending == TOLD || me->moment.ending == SILENT),
+         aborts = failed && me->moment.draw >> 50 & 1;
+    if (aborts)
         report->result = tutti_comm_abort(me->comm);
-    if (report->result != TUTTI_SUCCESS)
-        snprintf(report->sentence, sizeof report->sentence, "%s", tutti_get_last_error(NULL));
-    if (!destroys)
-        return;
-    tutti_comm_destroy(me->comm);
-    me->comm = NULL;
+    keep_sentence(report);
+    if (me->moment.ending == DESTROYED || me->moment.ending == ABORTED || (failed && !aborts))
+        destroy_told(me);
 }
 
 static void check_memory(struct rank *me)

@@ -144,9 +144,9 @@ static void wait_given_up(struct executor *executor)
     gpu_wait_left(gpu_of(executor));
 }
 
-static tutti_result_t settle(struct executor *executor)
+static tutti_result_t settle(struct executor *executor, bool ends)
 {
-    return gpu_settle(gpu_of(executor));
+    return gpu_settle(gpu_of(executor), ends);
 }
 
 static void gpu_executor_hear(struct executor *executor)

@@ -461,7 +461,6 @@ void gpu_close(struct gpu *gpu)
             gpu_synchronize(gpu); /* after a failure kernels and streams have been told to give up */
             gpu_tell_failure(gpu);
         }
-        windows_leave(gpu);
         here_leave(gpu);
         idle_leave(&gpu->base);
         copy_close(gpu);  /* while the helper still lets go what waits for peers that have failed */

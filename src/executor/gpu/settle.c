@@ -114,12 +114,23 @@ tutti_result_t settle_windows(struct gpu *gpu)
     return rank < 0 ? TUTTI_SUCCESS : say_unsettled(gpu, rank, &gpu->windows.example);
 }
 
-tutti_result_t gpu_settle(struct gpu *gpu)
+/* What a peer puts may be behind a signal that this rank will not send: the peer must hear that it is gone. */
+static void say_gone(struct gpu *gpu)
+{
+    if (!atomic_load(&gpu->windows.any))
+        return;
+    atomic_store(&gpu->ranks[gpu->rank].closed, 1);
+    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
+}
+
+tutti_result_t gpu_settle(struct gpu *gpu, bool ends)
 {
     const struct opened *memory;
     int rank = -1;
-    if (!atomic_load(&gpu->base.team->failed))
+    if (!ends && !atomic_load(&gpu->base.team->failed))
         return TUTTI_SUCCESS;
+    if (ends)
+        say_gone(gpu);
     tutti_result_t windows = settle_windows(gpu);
     if (!atomic_load(&gpu->departs.given_up))
         return windows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for all that was issued outside of graphs, also when the team has failed. */
+/* Waiting for all that was issued outside of graphs, and for what graphs replay when the team has failed. */
 #include "executor/gpu/wait.h"
 
 #include "base/clock.h"
@@ -23,6 +23,8 @@ tutti_result_t gpu_synchronize(struct gpu *gpu)
     tutti_result_t result = wait_for_last(&gpu->base);
     if (result == TUTTI_SUCCESS && atomic_load(&gpu->base.team->failed))
         result = copy_drain(gpu); /* what was let go may still be about to read the user's memory */
+    if (result == TUTTI_SUCCESS && atomic_load(&gpu->base.team->failed))
+        result = graphs_wait(&gpu->base); /* or to store there */
     if (gpu->observer)
         gpu->observer->waited(gpu);
     cuda_leave();

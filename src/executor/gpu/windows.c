@@ -113,16 +113,6 @@ bool gpu_window_is_open(struct gpu *gpu, tutti_window_t handle)
     return open;
 }
 
-/* What a peer puts may be behind a signal that this rank will not send: the peer must hear that it is gone. */
-void windows_leave(struct gpu *gpu)
-{
-    if (!atomic_load(&gpu->windows.any))
-        return;
-    atomic_store(&gpu->ranks[gpu->rank].closed, 1);
-    mailbox_ring_others(gpu->ranks, gpu->nranks, gpu->rank);
-    settle_windows(gpu);
-}
-
 void windows_close_all(struct gpu *gpu)
 {
     for (struct list *node; (node = list_pop(&gpu->windows.all));) {

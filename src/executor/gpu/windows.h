@@ -32,8 +32,6 @@ tutti_result_t gpu_window_open(struct gpu *gpu, void *buffer, size_t size, tutti
 tutti_result_t gpu_window_close(struct gpu *gpu, tutti_window_t window);
 tutti_result_t gpu_window_address(struct gpu *gpu, tutti_window_t window, int rank, void **address, size_t *size);
 bool gpu_window_is_open(struct gpu *gpu, tutti_window_t window);
-/* This rank is about to close, and has nothing under way: waits, for a bounded time, for what peers put. */
-void windows_leave(struct gpu *gpu);
 /* Windows that were not closed end with the executor. */
 void windows_close_all(struct gpu *gpu);
 

@@ -233,11 +233,11 @@ static bool islands_give_up(struct executor *executor)
     return net->ops.give_up(net);
 }
 
-static tutti_result_t islands_settle(struct executor *executor)
+static tutti_result_t islands_settle(struct executor *executor, bool ends)
 {
     struct executor *island = islands_of(executor)->island, *net = islands_of(executor)->net;
-    tutti_result_t result = net->ops.settle(net);
-    return first_failure(result, island->ops.settle(island));
+    tutti_result_t result = net->ops.settle(net, ends);
+    return first_failure(result, island->ops.settle(island, ends));
 }
 
 static void islands_hear(struct executor *executor)

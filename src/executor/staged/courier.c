@@ -34,7 +34,6 @@
 #define PACED      ((size_t)128 << 10) /* bytes of a copy that shows how long copies take */
 #define SLOW_LOOKS 1000              /* slow looks, after which the driver is asked again whether the GPU still works */
 #define LOOK_AFTER (500 * NS_PER_MS) /* ns between two looks for freed memory */
-#define PATIENCE   50000             /* slow looks, of 2.5 s or more, at a kernel of a communicator that has failed */
 
 /* ---- Does the GPU still work? ---- */
 
@@ -196,20 +195,20 @@ bool courier_is_asked(const struct staged *staged)
 
 /* ---- Orders ---- */
 
-/* TUTTI_IN_PROGRESS: a graph's kernel is in front. An error: the GPU has failed; or the communicator has failed, and a
- * kernel that may be copying does not answer. Or the communicator has failed, and the stream has not come to what may
- * not begin any more. meets: the job; NULL: it is a copy that is waited for. */
-static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets, unsigned *looks)
+/* TUTTI_IN_PROGRESS: a graph's kernel is in front. An error: the GPU has failed; or the communicator has failed, and
+ * the stream has not come to what may not begin any more. meets: the job; NULL: a copy is waited for. Nobody stops a
+ * kernel that has begun. Until it answers it may store to the user's memory, so an abort waits for it, however long the
+ * GPU is held up. */
+static tutti_result_t is_hopeless(const struct staged *staged, const struct job *meets)
 {
     int lost = atomic_load_explicit(&staged->doubt.lost, memory_order_relaxed);
-    tutti_result_t failure = team_failure(staged->base.team);
     if (lost)
         return cuda_check((CUresult)lost, "staging by a kernel");
-    if (meets && courier_is_asked(staged))
+    if (!meets)
+        return TUTTI_SUCCESS;
+    if (courier_is_asked(staged))
         return TUTTI_IN_PROGRESS;
-    if (meets)
-        return channels_begin(staged, meets) ? TUTTI_SUCCESS : failure;
-    return failure != TUTTI_SUCCESS && ++*looks > PATIENCE ? failure : TUTTI_SUCCESS;
+    return channels_begin(staged, meets) ? TUTTI_SUCCESS : team_failure(staged->base.team);
 }
 
 void courier_await_ticket(struct staged *staged, uint32_t ticket)
@@ -244,7 +243,6 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
                                      const struct job *meets)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    unsigned failed_looks = 0;
     uint64_t began = 0;
     for (unsigned look = 0; result == TUTTI_SUCCESS && __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != number;
          look++) {
@@ -255,7 +253,7 @@ static tutti_result_t wait_for_order(struct staged *staged, const struct kernel_
         if (look >= LOOKS && (look - LOOKS) % SLOW_LOOKS == 0)
             doubt(staged);
         began = began ? began : clock_ns();
-        result = is_hopeless(staged, meets, &failed_looks);
+        result = is_hopeless(staged, meets);
         if (result == TUTTI_SUCCESS)
             usleep(meets ? courier_pause(clock_ns() - began) : PAUSE_US);
     }

@@ -24,6 +24,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define LOOK_US 100 /* at jobs that are to end */
 
 static struct staged *staged_of_base(struct stream_base *base)
 {
@@ -70,9 +73,25 @@ static void staged_hear(struct executor *executor)
         staged_windows_stop(staged_of(executor));
 }
 
-static tutti_result_t staged_settle(struct executor *executor)
+/* Also those of graphs, of which no ticket tells. In a failed communicator all end soon, with what is being copied. */
+static void await_jobs(struct staged *staged)
 {
+    bool idle = false;
+    while (!idle) {
+        pthread_mutex_lock(&staged->lock);
+        idle = list_empty(&staged->jobs);
+        pthread_mutex_unlock(&staged->lock);
+        if (!idle)
+            usleep(LOOK_US);
+    }
+}
+
+static tutti_result_t staged_settle(struct executor *executor, bool ends)
+{
+    (void)ends; /* closing waits for the rest */
     staged_hear(executor);
+    if (team_failure(staged_of(executor)->base.team) != TUTTI_SUCCESS)
+        await_jobs(staged_of(executor));
     return TUTTI_SUCCESS;
 }
 

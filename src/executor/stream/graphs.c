@@ -13,6 +13,10 @@
 #include "executor/stream/base.h"
 #include "executor/stream/ticket.h"
 
+#include <unistd.h>
+
+#define PAUSE_US 50 /* between two looks at what graphs replay */
+
 static bool graphs_is_wanted(const struct stream_base *base)
 {
     return base->cu->GraphAddEventRecordNode && param_int(PARAM_GRAPH_MIXING);
@@ -109,6 +113,20 @@ tutti_result_t graphs_end(struct stream_base *base, CUstream stream)
     return base->tickets.capturing
                ? end_in_graph(base, stream)
                : cuda_check(base->cu->EventRecord(base->graphs.serial, stream), "ordering graphs behind a call");
+}
+
+tutti_result_t graphs_wait(struct stream_base *base)
+{
+    CUresult got = base->graphs.serial ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    while (got == CUDA_ERROR_NOT_READY) {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* somebody may be capturing another graph */
+        base->cu->ThreadExchangeStreamCaptureMode(&mode);
+        got = base->cu->EventQuery(base->graphs.serial);
+        base->cu->ThreadExchangeStreamCaptureMode(&mode);
+        if (got == CUDA_ERROR_NOT_READY)
+            usleep(PAUSE_US);
+    }
+    return cuda_check(got, "waiting for graphs");
 }
 
 void graphs_close(struct stream_base *base)

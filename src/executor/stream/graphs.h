@@ -28,6 +28,8 @@ tutti_result_t graphs_begin(struct stream_base *base, CUstream stream);
 tutti_result_t graphs_end(struct stream_base *base, CUstream stream);
 /* What another executor captures on the stream comes behind this one's last operation. */
 tutti_result_t graphs_behind(struct stream_base *base, CUstream stream);
+/* Waits for what graphs have replayed so far, which nothing holds up that waits for peers. */
+tutti_result_t graphs_wait(struct stream_base *base);
 void graphs_close(struct stream_base *base);
 
 #endif
