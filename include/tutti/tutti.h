@@ -514,9 +514,10 @@ typedef struct tutti_dynamic {
  *
  * The call needs no host: it may be captured in a graph. Counts that are negative, that do not fit the windows, or that
  * name no split fail the communicator, on all ranks, with a sentence that names the rank. Nothing is stored outside the
- * windows then. tutti_comm_get_async_error() and tutti_comm_synchronize() tell. Up to 8 GPUs of one host that reach one
- * another; elsewhere TUTTI_INVALID_USAGE. Not in a group. In place: not allowed. Needs 33 KiB of device memory for each
- * peer, which every communicator has. After AllToAllvDynamic (NCCLX section 6.1).
+ * windows then. tutti_comm_get_async_error() and tutti_comm_synchronize() tell. On host memory TUTTI_INVALID_USAGE. Not
+ * in a group. In place: not allowed. Needs 33 KiB of device memory for each peer, which every communicator of up to 8
+ * GPUs of one host has. Rows of GPUs that share no memory go by way of their hosts. After AllToAllvDynamic (NCCLX
+ * section 6.1).
  */
 TUTTI_API tutti_result_t tutti_alltoallv_dynamic(const void *send, void *recv, tutti_type_t type,
                                                  const tutti_dynamic_t *what, tutti_comm_t comm, tutti_stream_t stream);

@@ -51,9 +51,7 @@ static tutti_result_t no_dynamic(struct executor *executor, const struct dynamic
     (void)call;
     (void)stream;
     return engine_executor_refuse(
-        executor,
-        "exchange what only GPUs know the lengths of, as up to 8 GPUs of one host can that reach one another; "
-        "read the lengths and call tutti_alltoallv()");
+        executor, "exchange what only GPUs know the lengths of, as GPUs can; call tutti_alltoallv() with the lengths");
 }
 
 static tutti_result_t no_register(struct executor *executor, void *buffer, size_t size, void **out)

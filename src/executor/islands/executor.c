@@ -147,6 +147,16 @@ static tutti_result_t messages(struct executor *executor, const struct p2p_item 
     return result;
 }
 
+/* All of it by the hosts: the GPU alone knows which rows are of which island. */
+static tutti_result_t islands_dynamic(struct executor *executor, const struct dynamic_call *call, tutti_stream_t stream)
+{
+    struct islands *islands = islands_of(executor);
+    cuda_enter(device_of(islands));
+    tutti_result_t result = come_behind_both(islands, (CUstream)stream);
+    cuda_leave();
+    return result == TUTTI_SUCCESS ? islands->net->ops.dynamic(islands->net, call, stream) : result;
+}
+
 /* ---- Windows ---- */
 
 static tutti_result_t issue_window_calls(struct islands *islands, const struct window_item *items, int count,
@@ -329,6 +339,7 @@ static const struct executor_ops islands_ops = {.name = "islands",
                                                 .prepare = islands_prepare,
                                                 .issue = islands_issue,
                                                 .messages = messages,
+                                                .dynamic = islands_dynamic,
                                                 .register_symmetric = islands_register_memory,
                                                 .symmetric_window = islands_window_of_memory,
                                                 .unregister = islands_unregister_memory,

@@ -22,6 +22,7 @@
 #include "executor/staged/asked.h"
 #include "executor/staged/courier.h"
 #include "executor/staged/direct.h"
+#include "executor/staged/dynamic.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/job.h"
 #include "executor/staged/pieces.h"
@@ -87,7 +88,7 @@ static void run_replayed(struct channel *first)
 static tutti_result_t meet_kernel(struct channel *first, const struct job *job)
 {
     const void *gpu = NULL;
-    size_t bytes = job->items ? 0 : slice_first(first, job, &gpu);
+    size_t bytes = job->items || job->dynamic ? 0 : slice_first(first, job, &gpu);
     tutti_result_t result;
     while ((result = courier_meet(first, job, gpu, bytes)) == TUTTI_IN_PROGRESS) {
         pthread_mutex_lock(&first->staged->lock);
@@ -111,6 +112,8 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
                      : cuda_check(staged->base.cu->EventSynchronize(job->ready), "waiting for the user's stream");
     if (result == TUTTI_SUCCESS && job->call.scalar_at)
         result = take_scalar(first, &job->call);
+    if (result == TUTTI_SUCCESS && job->dynamic)
+        result = dynamic_prepare(first, job);
     if (result != TUTTI_SUCCESS) {
         await_turn(staged, job);
         channel_fail(first, result);
@@ -119,7 +122,7 @@ static tutti_result_t begin_job(struct channel *first, struct job *job)
     for (int i = 1; i < staged->channels; i++)
         if (job->channels >> i & 1 && result == TUTTI_SUCCESS)
             channel_give(&staged->channel[i], job);
-    job->left = result == TUTTI_SUCCESS ? job->left : 1; /* the first channel itself */
+    job->left = result == TUTTI_SUCCESS ? __builtin_popcount(job->channels) : 1; /* the first channel itself */
     pthread_mutex_unlock(&staged->lock);
     return result;
 }
@@ -142,6 +145,8 @@ static tutti_result_t run_job(struct channel *channel, const struct job *job)
         return run_on_rail(channel, job);
     if (job->asked)
         return asked_run(channel, job);
+    if (job->dynamic && !job->count)
+        return TUTTI_SUCCESS;
     return job->items ? pieces_run(channel, job) : slice_run(channel, job);
 }
 

@@ -383,3 +383,8 @@ tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size
         return bounce(channel, gpu, host, bytes, to_gpu);
     return order_copy(channel, to_gpu ? there : here, to_gpu ? here : there, bytes, NULL);
 }
+
+tutti_result_t courier_move(struct channel *channel, void *to, const void *from, size_t bytes)
+{
+    return order_copy(channel, (uintptr_t)to, (uintptr_t)from, bytes, NULL);
+}

@@ -203,6 +203,18 @@ static tutti_result_t staged_messages(struct executor *executor, const struct p2
     return result;
 }
 
+static tutti_result_t staged_dynamic(struct executor *executor, const struct dynamic_call *call, tutti_stream_t stream)
+{
+    struct staged *staged = staged_of(executor);
+    cuda_enter(staged->base.device);
+    tutti_result_t result = order_begin(&staged->base, (CUstream)stream, false);
+    if (result == TUTTI_SUCCESS)
+        result = order_end(&staged->base, (CUstream)stream,
+                           issue_dynamic(staged, call, staged_ticket(staged), (CUstream)stream));
+    cuda_leave();
+    return result;
+}
+
 /* ---- Windows ---- */
 
 tutti_result_t staged_open_window(struct executor *executor, void *buffer, size_t size, tutti_result_t mine,
@@ -377,6 +389,9 @@ static void staged_close(struct executor *executor)
             staged_wait(executor); /* unless the team has failed */
         idle_leave(&staged->base);
         channels_close(staged);
+        if (staged->exchanged)
+            log_info("rank %d sent %llu bytes whose lengths its GPU knew", staged->base.team->rank,
+                     (unsigned long long)atomic_load(&staged->sent));
         void *windows = staged_windows_end(staged);
         leave_pinned(staged, windows);
         cuda_leave();
@@ -393,6 +408,7 @@ static void staged_close(struct executor *executor)
 static const struct executor_ops staged_ops = {.name = "staged",
                                                .issue = staged_issue,
                                                .messages = staged_messages,
+                                               .dynamic = staged_dynamic,
                                                .register_symmetric = staged_register_own,
                                                .symmetric_window = staged_registered_window,
                                                .unregister = staged_unregister,

@@ -34,7 +34,7 @@ void channels_stop(struct staged *staged)
 bool channels_begin(const struct staged *staged, const struct job *job)
 {
     return !atomic_load_explicit(&staged->base.team->failed, memory_order_acquire) ||
-           (!job->items && !job->asked && team_takes_collective(staged->base.team));
+           (!job->items && !job->asked && !job->dynamic && team_takes_collective(staged->base.team));
 }
 
 void channel_fail(struct channel *channel, tutti_result_t result)

@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "device/cuda/memory.h"
 #include "device/type.h"
+#include "engine/executor.h"
 #include "engine/failure.h"
 #include "engine/op.h"
 #include "engine/puts.h"
@@ -213,6 +214,40 @@ tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *item
     direct_find(staged, job->items, count);
     job->channels = pieces_channels(staged, items, count);
     job->ticket = ticket;
+    return issue_enqueue(staged, job, stream);
+}
+
+/* Which parts go where only the GPU knows. So adapters may be to reach all of it. */
+static void find_memory(const struct staged *staged, struct job *job)
+{
+    const struct dynamic_call *call = job->dynamic;
+    const tutti_dynamic_t *what = &call->what;
+    size_t behind = (size_t)(staged->base.team->nranks - 1) * what->recv_stride;
+    struct p2p_item all[] = {{.data = call->out, .count = (behind + what->recv_rows) * call->row, .type = TUTTI_UINT8},
+                             {.data = (void *)(uintptr_t)call->in,
+                              .count = (size_t)what->windows * what->send_rows * call->row,
+                              .type = TUTTI_UINT8}};
+    direct_find(staged, all, 2);
+    for (int sends = 0; sends < 2; sends++)
+        job->memory[sends] = all[sends].on_device;
+}
+
+/* Which channels have something to do only the GPU knows, too: the kernel serves all. */
+tutti_result_t issue_dynamic(struct staged *staged, const struct dynamic_call *call, uint32_t ticket, CUstream stream)
+{
+    struct job *job = new_job(0);
+    if (!job)
+        return TUTTI_SYSTEM_ERROR;
+    job->dynamic = malloc(sizeof *job->dynamic);
+    if (!job->dynamic) {
+        job_free(job);
+        return error_set(TUTTI_SYSTEM_ERROR, "no memory for an exchange");
+    }
+    *job->dynamic = *call;
+    find_memory(staged, job);
+    job->channels = (1u << staged->channels) - 1;
+    job->ticket = ticket;
+    staged->exchanged = true;
     return issue_enqueue(staged, job, stream);
 }
 

@@ -18,6 +18,8 @@ struct issue_step {
 tutti_result_t issue_on_rail(struct staged *staged, const struct issue_step *step, uint32_t ticket, CUstream stream);
 tutti_result_t issue_messages(struct staged *staged, const struct p2p_item *items, int count, uint32_t ticket,
                               CUstream stream);
+/* An exchange whose lengths are read when the stream comes to it. */
+tutti_result_t issue_dynamic(struct staged *staged, const struct dynamic_call *call, uint32_t ticket, CUstream stream);
 /* Calls on windows, of a stream that is being captured. */
 tutti_result_t issue_asked(struct staged *staged, const struct window_item *items, int count, CUstream stream);
 

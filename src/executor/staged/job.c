@@ -12,6 +12,7 @@ void job_free(struct job *job)
     free(job->items);
     free(job->asked);
     free(job->lengths);
+    free(job->dynamic);
     free(job);
 }
 

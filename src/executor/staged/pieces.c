@@ -365,6 +365,8 @@ static tutti_result_t begin_pieces(struct pieces_work *work, struct direction *d
 
 static void pieces_sent(struct pieces_work *work, struct pieces_place *place)
 {
+    if (work->job->dynamic)
+        atomic_fetch_add(&work->channel->staged->sent, place->bytes);
     if (!place_is_host(place->direct))
         trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, place->bytes);
     go_on(work, place);

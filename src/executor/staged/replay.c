@@ -3,6 +3,7 @@
 #include "executor/staged/replay.h"
 
 #include "base/error.h"
+#include "engine/executor.h"
 #include "engine/failure.h"
 #include "engine/puts.h"
 #include "executor/staged/job.h"
@@ -38,7 +39,9 @@ static struct job *copy_recipe(const struct staged *staged, const struct job *re
     job->items = copy_list(recipe->items, (size_t)recipe->count * sizeof *job->items);
     job->asked = copy_list(recipe->asked, (size_t)recipe->count * sizeof *job->asked);
     job->lengths = copy_list(recipe->lengths, job_ranks(staged, recipe) * sizeof *job->lengths);
-    if (!job->items == !recipe->items && !job->asked == !recipe->asked && !job->lengths == !recipe->lengths)
+    job->dynamic = copy_list(recipe->dynamic, sizeof *job->dynamic);
+    if (!job->items == !recipe->items && !job->asked == !recipe->asked && !job->lengths == !recipe->lengths &&
+        !job->dynamic == !recipe->dynamic)
         return job;
     job_free(job);
     return NULL;

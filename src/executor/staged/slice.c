@@ -117,6 +117,15 @@ tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t
                       "staging through host memory");
 }
 
+tutti_result_t slice_move(struct channel *channel, void *to, const void *from, size_t bytes)
+{
+    if (channel->staged->copies)
+        return courier_move(channel, to, from, bytes);
+    return cuda_check(channel->staged->base.cu->MemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                                            bytes, channel->out),
+                      "copying within the GPU's memory");
+}
+
 static tutti_result_t slice_scale(struct channel *channel, const struct job *job, const void *gpu, void *host,
                                   size_t bytes)
 {

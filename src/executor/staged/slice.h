@@ -14,5 +14,7 @@ size_t slice_first(struct channel *channel, const struct job *job, const void **
 tutti_result_t slice_run(struct channel *channel, const struct job *job);
 /* Copies between the GPU and host memory on one of the channel's streams. */
 tutti_result_t slice_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
+/* The same within the memory of the GPU. */
+tutti_result_t slice_move(struct channel *channel, void *to, const void *from, size_t bytes);
 
 #endif

@@ -18,6 +18,7 @@
 
 struct job;
 struct asker;
+struct dynamic_call;
 struct staged_windows;
 struct window_item;
 
@@ -97,11 +98,13 @@ struct staged {
     uint32_t told;                  /* jobs whose end the user has waited for */
     struct staged_windows *windows; /* windows.c; NULL: there was none yet */
     struct asker *asker;            /* of these */
+    _Atomic uint64_t sent;          /* bytes of rows whose lengths the GPU knew */
+    bool exchanged;                 /* there were such */
     bool broken;                    /* a job has failed */
     bool refuses;                   /* the communicator has failed, and no job comes any more: peers are to hear so */
 };
 
-/* A collective, the sends and receives of a group, or calls on windows. */
+/* A collective, sends and receives of a group, an exchange whose lengths the GPU knows, or calls on windows. */
 struct job {
     struct list node;              /* in staged->jobs; in staged->recipes */
     struct list turn[ENGINE_MOST]; /* in channel->jobs */
@@ -114,10 +117,12 @@ struct job {
     struct window_item *asked; /* calls on windows that a graph holds */
     int count;                 /* of the list */
     size_t *lengths;           /* of a reduce-scatter: elements of each rank's block; NULL: all have as many */
-    uint32_t sequence;         /* of what a graph holds: the recipe's number */
-    bool replayed;             /* a graph's */
-    uint32_t channels;         /* bits of those that take part: always channel 0, which waits for the user's stream */
-    int left;                  /* channels that are not through */
+    struct dynamic_call *dynamic; /* the list is made when the user's stream has come to the job (dynamic.c) */
+    struct place memory[2]; /* of that: all of its output and of its input, for adapters; device 0: not for them */
+    uint32_t sequence;      /* of what a graph holds: the recipe's number */
+    bool replayed;          /* a graph's */
+    uint32_t channels;      /* bits of those that take part: always channel 0, which waits for the user's stream */
+    int left;               /* channels that are not through */
     bool failed;
     uint32_t ticket; /* of the communicator's operation, which the host is to store; 0: a stream stores it */
     uint32_t before; /* of the operation before, which a stream may store */
