@@ -551,11 +551,12 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
  *
  * On GPUs all of these calls lie in CUDA streams, and return at once. They follow the communicator's other operations.
  * A window lies whole in one allocation of the rank's GPU that peers can map (of tutti_device_mem_alloc() or
- * cudaMalloc()), and `local` is memory of that GPU. A wait is for 2147483647 signals at most. CUDA graphs may hold the
- * calls, but with TUTTI_STAGE_KERNEL=0 not those to GPUs that share no memory with this one: TUTTI_INVALID_USAGE. A
- * graph is not launched any more when its window is deregistered. GPUs that share no memory, as those of several hosts,
- * have signals from the communicator's first window on. Threads of the library carry their data: wait for the stream,
- * not in a driver's call that holds up other threads.
+ * cudaMalloc()), and `local` is memory of that GPU. If each rank is on a host of its own, a rank's part of a window may
+ * be host memory instead, and `local` pinned host memory. A wait is for 2147483647 signals at most. CUDA graphs may
+ * hold the calls, but with TUTTI_STAGE_KERNEL=0 not those to GPUs that share no memory with this one:
+ * TUTTI_INVALID_USAGE. A graph is not launched any more when its window is deregistered. GPUs that share no memory, as
+ * those of several hosts, have signals from the communicator's first window on. Threads of the library carry their
+ * data: wait for the stream, not in a driver's call that holds up other threads.
  */
 #define TUTTI_SIGNALS 8 /* counted apart, from each rank to each other one: 0 to 7 */
 

@@ -141,11 +141,14 @@ static tutti_result_t check_memory(const struct staged *staged, const void *buff
     cuda_leave();
     if (result != TUTTI_SUCCESS)
         return result;
+    if (range.kind == CUDA_HOST || range.kind == CUDA_PINNED) /* the driver copies there as well */
+        return TUTTI_SUCCESS;
     size_t offset = (uintptr_t)buffer - range.base;
     if (range.kind == CUDA_DEVICE && range.ordinal == staged->base.device->ordinal && offset <= range.size &&
         size <= range.size - offset)
         return TUTTI_SUCCESS;
-    return error_set(TUTTI_INVALID_USAGE, "the window cannot be made: it is not whole in one allocation of GPU %d",
+    return error_set(TUTTI_INVALID_USAGE,
+                     "the window cannot be made: it is neither host memory nor whole in one allocation of GPU %d",
                      staged->base.device->ordinal);
 }
 
