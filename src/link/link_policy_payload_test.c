@@ -32,6 +32,9 @@ static struct {
     int shown, windows; /* asked for no payload, and for one */
     uint64_t segment;   /* answer of segment(), */
     int offered;        /* lanes of which it was told */
+    bool narrow;        /* a lane takes one segment at a time */
+    int posted[LINK_MAX_LANES];
+    int before; /* segments that the first lane for data had before the second had one */
 } told;
 
 static int nearest(const struct path_payload *payload, const struct path_lane *const *lanes, int count)
@@ -46,7 +49,7 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, co
                 size_t length, uint64_t now)
 {
     int near = payload->near ? nearest(payload, lanes, count) : 0;
-    assert_true(!told.left || payload->left <= told.left);
+    assert_true(told.narrow || !told.left || payload->left <= told.left);
     assert_true(payload->left >= length);
     assert_true(now >= told.now);
     told.left = payload->left;
@@ -62,7 +65,7 @@ static struct path_window window(void *state, const struct path_lane *lane, cons
     assert_true(now > 0);
     told.shown += !payload;
     told.windows += payload != NULL;
-    return (struct path_window){0};
+    return (struct path_window){.segments = told.narrow};
 }
 
 static lane_set credit(void *state, const struct path_payload *payload, uint64_t now)
@@ -87,6 +90,13 @@ static void up(void *state, const struct path_lane *lane)
     told.lane[lane->index] = lane;
 }
 
+static void posted(void *state, const struct path_lane *lane, size_t length, uint64_t now)
+{
+    if (lane->index == DATA + 1 && !told.posted[DATA + 1])
+        told.before = told.posted[DATA];
+    told.posted[lane->index]++;
+}
+
 static void landed(void *state, const struct path_lane *lane, size_t length, uint64_t posted, uint64_t when)
 {
     told.landed[lane->index]++;
@@ -104,6 +114,7 @@ static struct script *start(void)
                                               .window = window,
                                               .pick = pick,
                                               .up = up,
+                                              .posted = posted,
                                               .landed = landed,
                                               .credit = credit,
                                               .segment = segment};
@@ -142,6 +153,30 @@ static void test_the_interface_next_to_the_gpu(void **state)
         assert_int_equal(told.landed[DATA + gpu], 4);
     }
     assert_true(told.windows > 0);
+    script_free(script);
+}
+
+/* What lies in another GPU's memory goes by another lane, and does not wait behind what was sent before. */
+static void test_what_lies_elsewhere_does_not_wait(void **state)
+{
+    struct script *script = start();
+    struct payload *pair[2][2];
+    told.narrow = true;
+    for (int gpu = 0; gpu < 2; gpu++)
+        for (int sends = 0; sends < 2; sends++) {
+            struct payload *one = pair[gpu][sends] = payload_new(sends, (uint32_t)(100 + gpu), 7, 16 * SEGMENT);
+            if (sends)
+                one->send.place.device = gpu + 1;
+            payload_start(one, script->side[!sends].link);
+        }
+    script_settle(script);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        assert_true(payload_pair_right((struct payload *[]){pair[gpu][1], pair[gpu][0]}));
+        assert_int_equal(told.posted[DATA + gpu], 16);
+        for (int sends = 0; sends < 2; sends++)
+            payload_free(pair[gpu][sends]);
+    }
+    assert_true(told.before < 8);
     script_free(script);
 }
 
@@ -271,9 +306,8 @@ static void test_source_ports_come_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_interface_next_to_the_gpu),
-        cmocka_unit_test(test_segments_of_the_policy),
-        cmocka_unit_test(test_other_processes_of_the_host),
+        cmocka_unit_test(test_the_interface_next_to_the_gpu), cmocka_unit_test(test_what_lies_elsewhere_does_not_wait),
+        cmocka_unit_test(test_segments_of_the_policy),        cmocka_unit_test(test_other_processes_of_the_host),
         cmocka_unit_test(test_source_ports_come_late),
     };
     return cmocka_run_group_tests(tests, script_setup, NULL);

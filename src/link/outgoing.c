@@ -234,19 +234,21 @@ void outgoing_give_up(struct link *link, struct link_send *send)
     }
 }
 
-/* Puts the next segment of `send`. False: no lane has room. */
-static bool outgoing_put_next(struct link *link, struct link_send *send)
+enum outgoing_turn { TURN_TAKEN, TURN_WAITS, TURN_ENDS }; /* ENDS: nothing more goes now */
+
+/* Puts the next segment of `send`. WAITS: no lane has room. */
+static enum outgoing_turn outgoing_put_next(struct link *link, struct link_send *send)
 {
     uint32_t index = send->next;
     uint64_t length = segment_length(send->length, send->segment, index);
     uint64_t now = clock_ns();
     if (link->usable && !outgoing_fit(link, send)) {
         outgoing_spill(send);
-        return true;
+        return TURN_TAKEN;
     }
     struct link_lane *lane = outgoing_pick(link, send, length, now);
     if (!lane)
-        return false;
+        return TURN_WAITS;
     struct put put = {.source = place_behind(send->place, send->segment * index),
                       .length = length,
                       .imm = imm_of(send->slot, index),
@@ -260,7 +262,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     }
     if (!flight_begin(lane, send, &put, now)) {
         link_lose(link, "no memory for what is under way");
-        return false;
+        return TURN_ENDS;
     }
     outpaced_put(lane, now);
     send->lane_of[index] = segment_put(lane->index, true);
@@ -270,7 +272,7 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
     tutti_result_t result = ops->put(lane->carrier, &put);
     if (result == TUTTI_SUCCESS) {
         link_count_sent(link, ops, WIRE_COUNTER_SEGMENTS_SENT, length);
-        return true;
+        return TURN_TAKEN;
     }
     /* A lane that fails may have sent all or some of the segment. When the lane is down, the peer says what it has, of
      * this put as of the others. */
@@ -281,14 +283,14 @@ static bool outgoing_put_next(struct link *link, struct link_send *send)
         send->lane_of[index] = SEGMENT_WAITS;
     }
     if (result != TUTTI_INVALID_ARGUMENT)
-        return false;
+        return TURN_ENDS;
     if (spare_is_needed(send)) {
         send->unfit[lane->index / 64] |= 1ull << lane->index % 64;
-        return true;
+        return TURN_TAKEN;
     }
     outgoing_give_up(link, send); /* a lane that cannot carry it stands in for one that could */
     outgoing_finish(link, send, refuse_source(send));
-    return true;
+    return TURN_TAKEN;
 }
 
 static void outgoing_gather(struct link_domain *domain, bool gathers)
@@ -310,6 +312,32 @@ void link_ring(struct link_domain *domain)
         outgoing_gather(domain, false);
 }
 
+/* What lies in one device's memory waits for the same lanes. What is behind it, and lies elsewhere, may go by others.
+ * False: nothing goes. */
+static bool outgoing_go_on(struct link *link)
+{
+    uint64_t waiting = 0; /* devices, as bits */
+    list_each(node, &link->puts.queue)
+    {
+        struct link_send *send = list_entry(node, struct link_send, node);
+        uint64_t here = 1ull << send->place.device % 64;
+        if (waiting & here)
+            continue;
+        outgoing_skip(send);
+        if (send->next == send->segments) {
+            list_remove(&send->node); /* all on their way: kept in link->puts.sending until DONE */
+            return true;
+        }
+        enum outgoing_turn turn = outgoing_put_next(link, send);
+        if (turn != TURN_WAITS)
+            return turn == TURN_TAKEN;
+        if (place_is_host(send->place))
+            return false;
+        waiting |= here;
+    }
+    return false;
+}
+
 void outgoing_pump(struct link *link)
 {
     if (link->puts.pumping) /* put() said from inside that it has read: the loop below goes on */
@@ -318,14 +346,8 @@ void outgoing_pump(struct link *link)
         return;
     link->puts.pumping = true;
     link_gather(link->domain);
-    while (!list_empty(&link->puts.queue)) {
-        struct link_send *send = list_entry(link->puts.queue.next, struct link_send, node);
-        outgoing_skip(send);
-        if (send->next == send->segments)
-            list_remove(&send->node); /* all on their way: kept in link->puts.sending until DONE */
-        else if (!outgoing_put_next(link, send))
-            break;
-    }
+    while (outgoing_go_on(link))
+        continue;
     link->puts.pumping = false;
     link_ring(link->domain);
 }
