@@ -12,6 +12,7 @@
 #include "base/fork.h"
 #include "base/grow.h"
 #include "base/log.h"
+#include "base/random.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -330,4 +331,23 @@ struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now)
         }
     }
     return sum;
+}
+
+uint64_t board_gpu(const uint8_t uuid[16])
+{
+    return hash_bytes(BOARD_NICS, uuid, 16) | 1;
+}
+
+uint64_t board_ask_back(uint64_t gpu, uint64_t now, uint64_t until)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&board_lock);
+    struct board_use *use = the_board.users ? board_use(&the_board, gpu) : NULL;
+    if (use) {
+        atomic_store_explicit(&use->out, until, memory_order_relaxed);
+        bytes = board_look(&the_board, gpu, now).outstanding +
+                atomic_load_explicit(&use->outstanding, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&board_lock);
+    return bytes;
 }

@@ -58,4 +58,11 @@ int board_own(struct board *board, const uint64_t *nics, int count);
 /* Which processes live is asked again every 2 ms. */
 struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now);
 
+/* The name of a GPU on the board, where processes write what they do with its memory: `outstanding`, the bytes of
+ * relays' slots that they have there, and `out`, until when they want slots of others to be given back. */
+uint64_t board_gpu(const uint8_t uuid[16]);
+/* Says on the board that is open, if any, that slots there are to be given back until then. Returns how many bytes of
+ * them processes have. */
+uint64_t board_ask_back(uint64_t gpu, uint64_t now, uint64_t until);
+
 #endif

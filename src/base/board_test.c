@@ -20,6 +20,8 @@
 #define OTHERS 8
 #define NIC    77u
 
+#define FOREVER (UINT64_MAX / 2)
+
 static uint64_t host; /* of this run alone */
 static char path[BOARD_PATH];
 
@@ -177,6 +179,34 @@ static void test_who_is_killed_is_not_counted(void **state)
         sum -= 1000u << i;
         assert_sum(board, OTHERS - 1 - i, sum, i == OTHERS - 1 ? 0 : 1000u << (OTHERS - 1));
     }
+    board_close(board);
+}
+
+/* Memory of a GPU that others' relays have is asked for, and the word goes with who asks. */
+static void test_memory_is_asked_for(void **state)
+{
+    const uint8_t uuid[16] = {1, 2, 3}, other[16] = {1, 2, 4};
+    uint64_t gpu = board_gpu(uuid), now = NS_PER_S;
+    assert_true(gpu && gpu != board_gpu(other));
+    assert_true(board_ask_back(gpu, now, FOREVER) == 0); /* there is no board */
+    struct board *board = board_open(host);
+    struct board_use *use = board_use(board, gpu);
+    atomic_store(&use->outstanding, 100);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (!board_open(host) || board_ask_back(gpu, now, FOREVER) != 100)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    for (uint64_t looks = 0; board_look(board, gpu, now).out != FOREVER; looks++) {
+        assert_true(looks < 10000);
+        usleep(1000);
+        now += 10 * NS_PER_MS;
+    }
+    finish(pid);
+    assert_true(board_look(board, gpu, now + 10 * NS_PER_MS).out == 0);
     board_close(board);
 }
 
@@ -393,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_right_after_each_kill),
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_who_is_killed_is_not_counted),
+        cmocka_unit_test(test_memory_is_asked_for),
         cmocka_unit_test(test_slots_are_used_again),
         cmocka_unit_test(test_a_child_has_a_slot_of_its_own),
         cmocka_unit_test(test_one_for_the_process),

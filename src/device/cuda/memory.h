@@ -53,8 +53,17 @@ bool cuda_export_pages(const struct cuda_range *range, CUdeviceptr *base, size_t
 tutti_result_t cuda_import(struct cuda_device *device, const struct cuda_handle *handle, int fd, CUdeviceptr *out);
 tutti_result_t cuda_unimport(struct cuda_device *device, const struct cuda_handle *handle, CUdeviceptr address);
 
-/* Zeroed device memory that can be exported: by descriptor where the device has that, else by IPC handle. */
+/* Zeroed device memory that can be exported: by descriptor where the device has that, else by IPC handle. Where there
+ * is none left, but relays have slots on this GPU, waits up to 200 ms for that. */
 tutti_result_t cuda_memory_alloc(struct cuda_device *device, size_t size, CUdeviceptr *out);
 tutti_result_t cuda_memory_free(struct cuda_device *device, CUdeviceptr address);
+
+/* cuMemAlloc() of the current context, which waits in the same way. */
+CUresult cuda_memory_take(const struct cuda_driver *driver, size_t size, CUdeviceptr *out);
+
+/* Memory on the GPU of another ordinal, which needs no context there, and which only `device` addresses. *size: what is
+ * asked for, and then what it is. It is not zeroed. */
+tutti_result_t cuda_memory_beside(struct cuda_device *device, int ordinal, size_t *size, CUdeviceptr *out);
+tutti_result_t cuda_memory_leave(struct cuda_device *device, CUdeviceptr address, size_t size);
 
 #endif

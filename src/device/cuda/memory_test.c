@@ -2,6 +2,8 @@
 /* Devices, contexts and kinds of memory, on whatever driver there is: the stand-in, or a GPU's. */
 #include "device/cuda/memory.h"
 #include "device/cuda/scenario.h"
+#include "base/board.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <setjmp.h>
@@ -9,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -275,6 +278,49 @@ static void allocation_leaves_a_capture_alone(void)
     cuda_device_release(device);
 }
 
+/* Memory of a GPU that this process does nothing else with. */
+static void memory_beside(void)
+{
+    struct cuda_device *device = open_gpu(0);
+    CUdeviceptr address = 0;
+    size_t size = 4097;
+    unsigned flags;
+    int count, active;
+    CHECK(cuda_device_count(&count) == TUTTI_SUCCESS);
+    if (count < 2 || !device->vmm || cuda_device_reaches(device, 1) != TUTTI_SUCCESS)
+        SKIP();
+    CHECK(cuda_memory_beside(device, 1, &size, &address) == TUTTI_SUCCESS && address && size > 4097);
+    struct cuda_range range = range_at(address + size - 1);
+    CHECK(range.kind == CUDA_DEVICE && range.ordinal == 1 && range.base == address && range.size == size);
+    CHECK(cu->DevicePrimaryCtxGetState(1, &flags, &active) == CUDA_SUCCESS && !active);
+    CHECK(cuda_memory_leave(device, address, size) == TUTTI_SUCCESS);
+    CHECK(range_at(address).kind == CUDA_HOST);
+    CHECK(cuda_memory_beside(device, count, &size, &address) == TUTTI_DEVICE_ERROR);
+    cuda_device_release(device);
+}
+
+#define WAITS (100 * NS_PER_MS)
+
+/* A relay's slots on the GPU are given back when an allocation there fails. */
+static void memory_is_given_back(void)
+{
+    struct cuda_device *device = open_gpu(0);
+    struct board *board = board_open((uint64_t)getpid());
+    struct board_use *use = board ? board_use(board, board_gpu(device->uuid)) : NULL;
+    CUdeviceptr address;
+    CHECK(use);
+    uint64_t begun = clock_ns();
+    CHECK(cuda_memory_alloc(device, SIZE_MAX / 4, &address) == TUTTI_DEVICE_ERROR);
+    CHECK(clock_ns() - begun < WAITS); /* nobody has any */
+    CHECK(atomic_load(&use->out) > begun);
+    atomic_store(&use->outstanding, 1);
+    begun = clock_ns();
+    CHECK(cuda_memory_alloc(device, SIZE_MAX / 4, &address) == TUTTI_DEVICE_ERROR);
+    CHECK(clock_ns() - begun >= WAITS);
+    board_close(board);
+    cuda_device_release(device);
+}
+
 static void test_devices(void **state)
 {
     (void)state;
@@ -292,6 +338,8 @@ static void test_memory(void **state)
     assert_int_equal(scenario(kinds_are_told_apart, NULL, NULL), 0);
     assert_int_equal(scenario(pieces_are_ranges, NULL, NULL), 0);
     assert_int_equal(scenario(allocation_leaves_a_capture_alone, NULL, NULL), 0);
+    assert_int_equal(scenario(memory_beside, NULL, NULL), 0);
+    assert_int_equal(scenario(memory_is_given_back, NULL, NULL), 0);
 }
 
 static void driver_is_there(void)

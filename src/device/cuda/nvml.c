@@ -22,6 +22,10 @@ typedef struct {
     char bus_id[32];
 } nvmlPciInfo_t;
 
+typedef struct {
+    unsigned long long total, free, used;
+} nvmlMemory_t;
+
 struct nvml_calls {
     int (*Init)(void);
     const char *(*ErrorString)(int result);
@@ -33,6 +37,7 @@ struct nvml_calls {
     int (*DeviceGetNvLinkState)(nvmlDevice_t device, unsigned link, int *active);
     int (*DeviceGetNvLinkRemotePciInfo)(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *out);
     int (*DeviceGetNvLinkRemoteDeviceType)(nvmlDevice_t device, unsigned link, int *type);      /* may be NULL */
+    int (*DeviceGetMemoryInfo)(nvmlDevice_t device, nvmlMemory_t *out);                         /* may be NULL */
     int (*DeviceGetP2PStatus)(nvmlDevice_t device, nvmlDevice_t other, int index, int *status); /* may be NULL */
 };
 
@@ -51,6 +56,7 @@ static const struct {
     {"nvmlDeviceGetNvLinkState", offsetof(struct nvml_calls, DeviceGetNvLinkState), true},
     {"nvmlDeviceGetNvLinkRemotePciInfo_v2", offsetof(struct nvml_calls, DeviceGetNvLinkRemotePciInfo), true},
     {"nvmlDeviceGetNvLinkRemoteDeviceType", offsetof(struct nvml_calls, DeviceGetNvLinkRemoteDeviceType), false},
+    {"nvmlDeviceGetMemoryInfo", offsetof(struct nvml_calls, DeviceGetMemoryInfo), false},
     {"nvmlDeviceGetP2PStatus", offsetof(struct nvml_calls, DeviceGetP2PStatus), false},
 };
 
@@ -255,4 +261,17 @@ uint64_t nvml_island(const char *bus_id)
     for (int i = 0; i < count; i++)
         hash = hash_bytes(hash, member[i], strlen(member[i]));
     return hash | 2;
+}
+
+tutti_result_t nvml_memory(const char *bus_id, uint64_t *free_bytes, uint64_t *total)
+{
+    nvmlDevice_t device;
+    nvmlMemory_t memory = {0};
+    int index = find_bus(bus_id);
+    if (index < 0 || !nvml.DeviceGetMemoryInfo || nvml_find(index, &device) != TUTTI_SUCCESS ||
+        nvml.DeviceGetMemoryInfo(device, &memory) != OK)
+        return error_note(TUTTI_DEVICE_ERROR, "no word about the memory of GPU %s", bus_id);
+    *free_bytes = memory.free;
+    *total = memory.total;
+    return TUTTI_SUCCESS;
 }

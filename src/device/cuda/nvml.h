@@ -41,6 +41,11 @@ bool nvml_joined(const char *bus_id, const char *other);
  * are linked to the same ones. 0: not known. */
 uint64_t nvml_island(const char *bus_id);
 
+/* Bytes of a GPU's memory, by its address on PCI, and what of them nobody has. TUTTI_DEVICE_ERROR where it does not
+ * say.
+ */
+tutti_result_t nvml_memory(const char *bus_id, uint64_t *free_bytes, uint64_t *total);
+
 /* How GPU `index` reaches the memory of GPU `other`. */
 tutti_result_t nvml_peer(int index, int other, enum nvml_peer *out);
 

@@ -52,6 +52,15 @@ static void islands(void)
     CHECK(memcmp(uuid, none, sizeof uuid) == 0 && !*second && nvml_island(second) == 0);
 }
 
+static void memory(void)
+{
+    struct nvml_gpu gpu;
+    uint64_t free_bytes = 0, total = 0;
+    CHECK(nvml_gpu(1, &gpu) == TUTTI_SUCCESS && nvml_memory(gpu.bus_id, &free_bytes, &total) == TUTTI_SUCCESS);
+    CHECK(total > 0 && free_bytes > 0 && free_bytes <= total);
+    CHECK(nvml_memory("0000:ff:00.0", &free_bytes, &total) == TUTTI_DEVICE_ERROR);
+}
+
 static void reach(void)
 {
     enum nvml_peer way;
@@ -74,6 +83,7 @@ static void test_nvml(void **state)
     assert_int_equal(scenario(same_address_as_the_driver, NULL, NULL), 0);
     assert_int_equal(scenario(islands, NULL, NULL), 0);
     assert_int_equal(scenario(reach, NULL, NULL), 0);
+    assert_int_equal(scenario(memory, NULL, NULL), 0);
     assert_int_equal(scenario(no_reach, "TUTTI_EMULATED_P2P", "0"), 0);
 }
 

@@ -27,7 +27,7 @@ tutti_result_t memory_zeroed(const struct cuda_driver *cu, size_t size, CUdevice
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* the caller may be capturing a graph */
     cu->ThreadExchangeStreamCaptureMode(&mode);
-    tutti_result_t result = cuda_check(cu->MemAlloc(out, size), "allocating device memory");
+    tutti_result_t result = cuda_check(cuda_memory_take(cu, size, out), "allocating device memory");
     if (result == TUTTI_SUCCESS) {
         result = clear(cu, *out, size);
         if (result != TUTTI_SUCCESS)

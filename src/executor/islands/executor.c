@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "device/cuda/device.h"
 #include "device/cuda/kernels/kernels.h"
+#include "device/cuda/memory.h"
 #include "engine/part.h"
 #include "engine/team_open.h"
 #include "executor/gpu/executor.h"
@@ -363,7 +364,7 @@ static tutti_result_t make_side(struct islands *islands)
     CUdeviceptr scratch = 0;
     islands->cu = stream_base_of(islands->net)->cu;
     tutti_result_t result =
-        cuda_check(islands->cu->MemAlloc(&scratch, islands->scratch_bytes), "allocating scratch memory");
+        cuda_check(cuda_memory_take(islands->cu, islands->scratch_bytes, &scratch), "allocating scratch memory");
     islands->scratch = (char *)(uintptr_t)scratch;
     if (result == TUTTI_SUCCESS)
         ledger_add(stream_base_of(islands->net), WIRE_MEMORY_BULK, islands->scratch_bytes);
