@@ -161,6 +161,35 @@ bool near_gpu(int gpu, char out[NEAR_FOLDER])
     return true;
 }
 
+static _Atomic uint64_t used, relays;
+static _Atomic uint32_t relayers[GPUS]; /* communicators that have slots there */
+
+void near_use(int gpu)
+{
+    if (gpu >= 0 && gpu < GPUS)
+        atomic_fetch_or(&used, 1ull << gpu);
+}
+
+uint64_t near_used(void)
+{
+    return atomic_load_explicit(&used, memory_order_relaxed);
+}
+
+void near_relay(int gpu, bool slots)
+{
+    if (gpu < 0 || gpu >= GPUS)
+        return;
+    if (slots && atomic_fetch_add(&relayers[gpu], 1) == 0)
+        atomic_fetch_or(&relays, 1ull << gpu);
+    if (!slots && atomic_fetch_sub(&relayers[gpu], 1) == 1)
+        atomic_fetch_and(&relays, ~(1ull << gpu));
+}
+
+uint64_t near_relays(void)
+{
+    return atomic_load_explicit(&relays, memory_order_relaxed);
+}
+
 void near_adapter(const char *name, char out[NEAR_FOLDER + 64])
 {
     int length = (int)strcspn(name, ":"); /* the port's number follows */

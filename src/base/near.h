@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* The system's distance (10: the same NUMA node, more: farther) from the node of a device, whose folder is below
  * `root`, to the nearest node with a processor of `set`. 0: not known. */
@@ -25,11 +26,20 @@ enum near_level {
 };
 enum near_level near_level(const char *root, const char *a, const char *b);
 
-/* Where the GPUs of this process are, by ordinal: what the layers above have told, and those below ask. */
+/* Where GPUs are, by this process's ordinals: what the layers above have told, and those below ask. */
 #define NEAR_FOLDER 64
 void near_note(int gpu, const char *bus_id);
+/* This process works on it. */
+void near_use(int gpu);
+/* The GPUs that it works on, as bits by ordinal. */
+uint64_t near_used(void);
 /* The folder of a GPU; false: nobody has told. */
 bool near_gpu(int gpu, char out[NEAR_FOLDER]);
+/* Slots on this GPU are for what other GPUs send and receive, or are no more: the adapters next to it read that there,
+ * and not from afar. */
+void near_relay(int gpu, bool slots);
+/* The GPUs where this process has slots, as bits by ordinal. */
+uint64_t near_relays(void);
 /* The folder of the adapter of a port: mlx5_0, or mlx5_0:1. */
 void near_adapter(const char *name, char out[NEAR_FOLDER + 64]);
 

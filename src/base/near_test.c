@@ -140,10 +140,24 @@ static void levels_of_adapters(void **state)
     assert_string_equal(folder, "/sys/bus/pci/devices/0000:13:00.0");
 }
 
+static void gpus_in_use(void **state)
+{
+    assert_true(near_used() == 0 && near_relays() == 0);
+    near_use(3);
+    near_use(64); /* has no bit */
+    assert_true(near_used() == 8);
+    near_relay(5, true);
+    near_relay(5, true); /* by two communicators */
+    near_relay(5, false);
+    assert_true(near_relays() == 32);
+    near_relay(5, false);
+    assert_true(near_relays() == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_nearest_processor_counts),
                                        cmocka_unit_test(what_is_not_known), cmocka_unit_test(folders_in_common),
-                                       cmocka_unit_test(levels_of_adapters)};
+                                       cmocka_unit_test(levels_of_adapters), cmocka_unit_test(gpus_in_use)};
     return cmocka_run_group_tests(tests, put_host, remove_host);
 }

@@ -15,6 +15,7 @@ struct place {
     void *address;
     int device;    /* 0: this host's memory; else that of GPU device - 1 */
     uint64_t life; /* number of the memory that it lies in (base/known.h); 0: nobody has said */
+    int relays;    /* it lies in a relay's slot on that device, for device relays - 1; 0: in no slot */
 };
 
 static inline struct place place_host(const void *address)

@@ -64,6 +64,7 @@ static tutti_result_t comm_join_introduce(const struct tutti_comm *comm, struct 
     if (on_device) {
         executor_devices.describe(executor->device, &mine->fact);
         near_note(executor->device, mine->fact.bus_id);
+        near_use(executor->device);
     }
     join_order_ports(comm->engine, &mine->fact);
     if (on_device)

@@ -41,3 +41,19 @@ uint32_t ports_near(void *context, struct place place, const struct transport_op
     }
     return engine->near[ordinal];
 }
+
+uint32_t ports_of(struct engine *engine, int gpu)
+{
+    lock_take(&engine->lock);
+    uint32_t ports = ports_near(engine, (struct place){.device = gpu + 1}, &transport_verbs);
+    lock_release(&engine->lock);
+    return ports;
+}
+
+bool ports_are_idle(struct engine *engine, uint32_t ports, bool comes)
+{
+    lock_take(&engine->lock);
+    bool idle = link_domain_idle(engine->links, &transport_verbs, ports, comes);
+    lock_release(&engine->lock);
+    return idle;
+}

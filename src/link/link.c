@@ -286,6 +286,11 @@ bool link_domain_nic(const struct link_domain *domain, const struct transport_op
     return false;
 }
 
+bool link_domain_idle(struct link_domain *domain, const struct transport_ops *ops, uint32_t devices, bool comes)
+{
+    return nics_any_idle(domain, ops, devices, comes);
+}
+
 bool link_domain_registers(const struct link_domain *domain)
 {
     for (int i = 0; i < domain->transports; i++)

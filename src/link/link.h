@@ -151,6 +151,10 @@ const struct wire_process *link_domain_self(const struct link_domain *domain);
 bool link_domain_nic(const struct link_domain *domain, const struct transport_ops *ops, unsigned device,
                      struct transport_nic *out);
 
+/* Is one of the transport's interfaces, `devices` as bits, up, and does no other process of this host want it for what
+ * it sends, or for what comes? */
+bool link_domain_idle(struct link_domain *domain, const struct transport_ops *ops, uint32_t devices, bool comes);
+
 /* Has it a transport whose hardware reads and writes memory by itself? */
 bool link_domain_registers(const struct link_domain *domain);
 /* Which transport a link to `peer` has or would have; NULL if none reaches it. */

@@ -2,6 +2,7 @@
 /* The interfaces that lanes go by, and what other processes of the host do by them. */
 #include "link/nics.h"
 
+#include "base/near.h"
 #include "base/param.h"
 #include "base/random.h"
 
@@ -62,11 +63,22 @@ struct path_nic *nics_find(struct link_domain *domain, const struct lane *carrie
     return known ? known : &domain->nic[domain->nics - 1];
 }
 
-/* Of those that are nearest to this process, where that is known of all. */
+/* Interfaces next to one of these GPUs, as bits. */
+static uint32_t nics_next_to(const struct link_domain *domain, const struct transport_ops *ops, uint64_t gpus)
+{
+    const struct link_owner *owner = &domain->owner;
+    uint32_t nics = 0;
+    for (; owner->near && gpus; gpus &= gpus - 1)
+        nics |= owner->near(owner->context, (struct place){.device = __builtin_ctzll(gpus) + 1}, ops);
+    return nics;
+}
+
+/* Of those that are nearest to this process's GPUs; else to the process, where that is known of all. */
 static void nics_own(struct link_domain *domain, const struct transport_ops *ops)
 {
     uint64_t names[LINK_NICS];
     struct path_nic *of[LINK_NICS];
+    uint32_t next = nics_next_to(domain, ops, near_used());
     int count = 0, least = 0;
     for (int i = 0; i < domain->nics; i++) {
         const struct path_nic *nic = &domain->nic[i];
@@ -77,7 +89,7 @@ static void nics_own(struct link_domain *domain, const struct transport_ops *ops
     }
     for (int i = 0; i < domain->nics; i++) {
         struct path_nic *nic = &domain->nic[i];
-        if (nic->ops != ops || (least && nic->about.distance > least))
+        if (nic->ops != ops || (next ? !(next >> nic->device & 1) : least && nic->about.distance > least))
             continue;
         of[count] = nic;
         names[count++] = nics_name(&nic->about);
@@ -293,6 +305,18 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
     return idle != before;
 }
 
+bool nics_any_idle(struct link_domain *domain, const struct transport_ops *ops, uint32_t devices, bool comes)
+{
+    nics_look(domain, clock_ns());
+    for (int i = 0; i < domain->nics; i++) {
+        const struct path_nic *nic = &domain->nic[i];
+        if (nic->ops == ops && nic->device < 32 && devices >> nic->device & 1 && nic->lanes &&
+            !(comes ? nic->awaited : nic->busy))
+            return true;
+    }
+    return false;
+}
+
 void nics_close(struct link_domain *domain)
 {
     board_close(domain->board);
@@ -302,9 +326,13 @@ void nics_close(struct link_domain *domain)
 /* Of the transport that carries the link's data. */
 static void nics_nearest(const struct link *link, struct path_payload *payload)
 {
-    const struct link_owner *owner = &link->domain->owner;
-    payload->near_of = link->domain->ops[link->planned[link->planned[1] >= 0]];
-    payload->near = owner->near ? owner->near(owner->context, payload->place, payload->near_of) : 0;
+    const struct link_domain *domain = link->domain;
+    const struct transport_ops *ops = domain->ops[link->planned[link->planned[1] >= 0]];
+    int device = payload->place.device, of = payload->place.relays;
+    payload->near_of = ops;
+    payload->near = nics_next_to(domain, ops, 1ull << ((of ? of : device) - 1));
+    payload->slot = of ? nics_next_to(domain, ops, 1ull << (device - 1)) : 0;
+    payload->relayed = nics_next_to(domain, ops, near_relays());
 }
 
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left)

@@ -35,6 +35,9 @@ static inline bool nics_is_idle(const struct link_lane *lane)
     return lane->link->nics.idle >> lane->peer_bit & 1;
 }
 
+/* Is one of these interfaces up, and does nobody else of this host want it for what it sends, or for what comes? */
+bool nics_any_idle(struct link_domain *domain, const struct transport_ops *ops, uint32_t devices, bool comes);
+
 /* What a policy is told of a payload. */
 struct path_payload nics_payload(const struct link *link, struct place place, enum path_class class, uint64_t left);
 

@@ -119,6 +119,8 @@ enum path_class {
 struct path_payload {
     struct place place; /* where they lie at this end */
     uint32_t near;      /* the interfaces nearest to them, as bits by path_nic.device; 0: not known, or all are alike */
+    uint32_t slot;    /* those next to the slot that they lie in, on another GPU than the one they are of; 0: in none */
+    uint32_t relayed; /* those next to slots of this process */
     const struct transport_ops *near_of; /* whose interfaces these are */
     enum path_class class;
     uint64_t left;    /* bytes that wait to be put, with this segment's */
@@ -134,12 +136,16 @@ static inline uint64_t path_bound(void)
     return told < 0 ? PATH_BORROWED : (uint64_t)told;
 }
 
+/* Is it one of these, of the transport whose interfaces are told? */
+static inline bool path_is_among(const struct path_nic *nic, const struct path_payload *payload, uint32_t nics)
+{
+    return nic->ops == payload->near_of && nic->device < 32 && nics >> nic->device & 1;
+}
+
 /* Is the interface the payload's own, by which it may go whatever others do? */
 static inline bool path_is_direct(const struct path_nic *nic, const struct path_payload *payload)
 {
-    if (!payload->near)
-        return nic->own;
-    return nic->ops == payload->near_of && nic->device < 32 && payload->near >> nic->device & 1;
+    return payload->near ? path_is_among(nic, payload, payload->near) : nic->own;
 }
 
 /* A lane that is about to be joined to the peer's. */

@@ -34,13 +34,14 @@ static void borrow(const char *told)
 
 /* ---- The rule ---- */
 
-static bool room; /* of the own lane of allowed() */
+static bool room;         /* of the own lane of allowed() */
+static uint32_t segments; /* of this process, under way on its other one */
 
 /* Of an own lane and another one: 1, 2, or both. */
 static int allowed(struct path_nic *nic, bool idle, const struct path_payload *payload)
 {
     struct path_lane own = {.index = 0, .nic = &nic[0], .room = room},
-                     other = {.index = 1, .nic = &nic[1], .idle = idle};
+                     other = {.index = 1, .nic = &nic[1], .idle = idle, .segments = segments};
     const struct path_lane *lanes[] = {&own, &other}, *out[2];
     int mask = 0;
     for (int i = path_borrow(lanes, 2, payload, SEGMENT, out); i > 0; i--)
@@ -100,6 +101,33 @@ static void test_the_interface_of_a_gpu(void **state)
     borrow("-1"); /* by default it keeps to those */
     assert_int_equal(allowed(nic, true, &payload), 2);
     payload.near = 4; /* its own is down */
+    assert_int_equal(allowed(nic, true, &payload), 3);
+}
+
+/* What lies in a slot next to the second interface goes by that one while it is idle, also if the own one has room. */
+static void test_what_lies_in_a_slot(void **state)
+{
+    struct path_nic nic[2] = {{.own = true, .owners = 1}, {.device = 1, .owners = 1}};
+    struct path_payload payload = {.near = 1, .slot = 2, .relayed = 2, .left = SEGMENT};
+    borrow("2");
+    room = true;
+    assert_int_equal(allowed(nic, true, &payload), 2);
+    assert_int_equal(allowed(nic, false, &payload), 1); /* it is not idle there, */
+    nic[1].busy = true;
+    assert_int_equal(allowed(nic, true, &payload), 1); /* or here */
+    nic[1].busy = false;
+    nic[1].lent = SEGMENT + 1;
+    assert_int_equal(allowed(nic, true, &payload), 1); /* others have borrowed all of it */
+    segments = 1;
+    assert_int_equal(allowed(nic, true, &payload), 0); /* this process has: the next is soon free */
+    nic[1].lent = segments = 0;
+    room = false;
+    payload.slot = 0; /* what lies in none leaves that interface to what does */
+    assert_int_equal(allowed(nic, true, &payload), 1);
+    payload.relayed = 0;
+    assert_int_equal(allowed(nic, true, &payload), 3);
+    payload = (struct path_payload){.near = 4, .slot = 2, .relayed = 2, .left = SEGMENT}; /* its own is down */
+    nic[1].busy = true;
     assert_int_equal(allowed(nic, true, &payload), 3);
 }
 
@@ -507,6 +535,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_rule),
         cmocka_unit_test(test_the_interface_of_a_gpu),
+        cmocka_unit_test(test_what_lies_in_a_slot),
         cmocka_unit_test(test_a_far_peer),
         cmocka_unit_test(test_how_long_an_owner_wants_it),
         cmocka_unit_test(test_idle_interfaces_carry),

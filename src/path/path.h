@@ -49,7 +49,8 @@ uint64_t path_segment_of(const struct path_lane *lane);
 int path_lanes_and_backups(void *state, const struct path_question *question, struct path_wish *wishes);
 
 /* The lanes that the payload may go by, now: its own, and those of others that are idle (TUTTI_BORROW). Writes them in
- * their order and returns how many: one at least. */
+ * their order and returns how many. 0, of what lies in a relay's slot alone: it is to wait for a segment that is under
+ * way. */
 int path_borrow(const struct path_lane *const *lanes, int count, const struct path_payload *payload, size_t length,
                 const struct path_lane **out);
 

@@ -157,7 +157,7 @@ static int pick(void *state, const struct path_lane *const *lanes, int count, co
 {
     const struct path_lane *fit[LINK_MAX_LANES];
     int fits = path_borrow(lanes, count, payload, length, fit);
-    int chosen = pick_of(state, fit, fits, payload, length, now), position = chosen;
+    int chosen = fits ? pick_of(state, fit, fits, payload, length, now) : -1, position = chosen;
     while (chosen >= 0 && lanes[position] != fit[chosen]) /* in the same order */
         position++;
     return position;

@@ -263,12 +263,14 @@ static tutti_result_t channel_agree(struct staged *staged)
     struct share mine = share_of(team), *all = malloc((size_t)team->nranks * sizeof *all);
     mine.direct_from = direct_from(staged);
     mine.folds = staged->kernel;
+    mine.relays = (uint64_t)staged->relays.count;
     tutti_result_t result = all ? team_tell_all(staged->base.team, &mine, sizeof mine, all)
                                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
         staged->channels = share_channels(all, team->nranks);
         staged->direct_from = share_direct_from(all, team->nranks);
         staged->folds = share_folds(all, team->nranks);
+        relay_agree(staged, share_relays(all, team->nranks));
         staged->crowded = share_crowds(all, team->nranks, team->rank, staged->channels);
         share_report(team, &mine, staged->channels);
     }
@@ -391,6 +393,7 @@ void channels_prepare(struct staged *staged)
 tutti_result_t channels_open(struct staged *staged)
 {
     direct_begin(staged);
+    relay_open(staged);
     tutti_result_t result = channel_agree(staged);
     if (result == TUTTI_SUCCESS)
         result = pin(staged);
@@ -444,4 +447,5 @@ void channels_close(struct staged *staged)
         pthread_cond_destroy(&channel->news);
     }
     courier_close(staged);
+    relay_close(staged);
 }

@@ -37,19 +37,30 @@
 
 /* ---- Does the GPU still work? ---- */
 
-/* Adapters keep memory that the user has freed until somebody finds out. Under the lock. */
-static void look_after_memory(struct staged *staged)
+/* Sleeps until somebody asks for something, for `ns` at most. Under the lock. */
+static void doubt_sleep(struct staged *staged, uint64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_AFTER;
-    until.tv_sec += until.tv_nsec / NS_PER_S;
-    until.tv_nsec %= NS_PER_S;
-    if (pthread_cond_timedwait(&staged->doubt.news, &staged->doubt.lock, &until) != ETIMEDOUT)
-        return;
+    until.tv_nsec += (long)ns;
+    until.tv_sec += until.tv_nsec / (long)NS_PER_S;
+    until.tv_nsec %= (long)NS_PER_S;
+    pthread_cond_timedwait(&staged->doubt.news, &staged->doubt.lock, &until);
+}
+
+/* Adapters keep memory that the user has freed until somebody finds out. Relays want memory, or others want theirs.
+ * Under the lock. */
+static void look_after_memory(struct staged *staged)
+{
     pthread_mutex_unlock(&staged->doubt.lock);
-    direct_look(staged->base.cu);
+    uint64_t pause = relay_tend(staged), now = clock_ns();
+    if (now - staged->doubt.looked >= LOOK_AFTER) {
+        direct_look(staged->base.cu);
+        staged->doubt.looked = now;
+    }
     pthread_mutex_lock(&staged->doubt.lock);
+    if (!staged->doubt.asked && !staged->doubt.stop)
+        doubt_sleep(staged, pause < LOOK_AFTER ? pause : LOOK_AFTER);
 }
 
 /* A thread that does nothing but ask: the driver may hold it up until the user's call ends. */

@@ -36,7 +36,7 @@ uint64_t courier_pace(uint64_t pace, size_t bytes, uint64_t took);
 /* As slice_copy(); the copy is over when this returns. */
 tutti_result_t courier_copy(struct channel *channel, void *gpu, void *host, size_t bytes, bool to_gpu);
 
-/* A copy within the memory of the GPU. */
+/* A copy between two places in memory that the GPU reaches. */
 tutti_result_t courier_move(struct channel *channel, void *to, const void *from, size_t bytes);
 
 /* The reduction of one block of each rank of the job's team, by the job's operator. `to` and `own` are memory of the

@@ -191,7 +191,7 @@ static struct place direct_place(const struct staged *staged, const void *data, 
     bool within = known && found.known && at >= found.base && at - found.base <= found.size &&
                   bytes <= found.size - (at - found.base);
     return within && !known_is_refused(found.known)
-               ? (struct place){(void *)(uintptr_t)at, device->ordinal + 1, found.known}
+               ? (struct place){.address = (void *)(uintptr_t)at, .device = device->ordinal + 1, .life = found.known}
                : (struct place){0};
 }
 

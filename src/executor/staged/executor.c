@@ -400,6 +400,7 @@ static void staged_close(struct executor *executor)
     base_close(&staged->base);
     pthread_mutex_destroy(&staged->lock);
     pthread_mutex_destroy(&staged->doubt.lock);
+    pthread_mutex_destroy(&staged->relays.lock);
     pthread_cond_destroy(&staged->doubt.news);
     free(staged);
 }
@@ -499,6 +500,7 @@ tutti_result_t staged_open_net(struct team *team, const struct executor_config *
     staged->given = 1;
     pthread_mutex_init(&staged->lock, NULL);
     pthread_mutex_init(&staged->doubt.lock, NULL);
+    pthread_mutex_init(&staged->relays.lock, NULL);
     pthread_cond_init(&staged->doubt.news, NULL);
     tutti_result_t result = base_open(&staged->base, team, config->device, &staged_stream_ops);
     channels_prepare(staged);

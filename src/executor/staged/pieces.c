@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "device/type.h"
+#include "executor/staged/courier.h"
 #include "executor/staged/direct.h"
 #include "executor/staged/fail.h"
 #include "executor/staged/slice.h"
@@ -27,7 +28,8 @@ struct pieces_place {
     enum place_state state;
     const struct direction *of;
     char *host, *gpu;
-    struct place direct; /* the same as `gpu`, for adapters; device 0: it is copied */
+    struct place direct; /* the same as `gpu`, or the slot, for adapters; device 0: it is copied */
+    struct relay_slot slot;
     size_t bytes;
 };
 
@@ -246,6 +248,32 @@ static void pieces_post(struct pieces_work *work, struct pieces_place *place)
     p2p_post(work->team, work->p2p, (int)(place - work->place), &item);
 }
 
+/* Between the GPU and the slot on the one that relays for it. */
+static tutti_result_t pieces_move(struct pieces_work *work, struct pieces_place *place, void *to, const void *from)
+{
+    if (place->bytes > SMALL)
+        engine_notice(work->team->engine); /* as copy() does */
+    tutti_result_t result = courier_move(work->channel, to, from, place->bytes);
+    if (result != TUTTI_SUCCESS)
+        place->slot.relay = NULL; /* a kernel that did not answer may be there still: nobody gets it */
+    return result;
+}
+
+static tutti_result_t pieces_relay(struct pieces_work *work, struct pieces_place *place)
+{
+    tutti_result_t result = pieces_move(work, place, place->direct.address, place->gpu);
+    if (result == TUTTI_SUCCESS)
+        pieces_post(work, place);
+    return result;
+}
+
+static void pieces_relayed(struct pieces_work *work, struct pieces_place *place)
+{
+    if (place->slot.relay)
+        trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_RELAYED_BYTES, place->bytes);
+    relay_give(work->channel, &place->slot);
+}
+
 /* What is to be sent has come from the GPU; or what was received has come to it, or what was sent has left. */
 static void go_on(struct pieces_work *work, struct pieces_place *place)
 {
@@ -270,10 +298,12 @@ static tutti_result_t copy(struct pieces_work *work, struct pieces_place *place)
     return result;
 }
 
-/* What lanes brought to host memory instead. */
-static tutti_result_t copy_spilled(struct pieces_work *work, struct pieces_place *place)
+/* From the slot, where it came to one; and what lanes brought to host memory instead. */
+static tutti_result_t pieces_came(struct pieces_work *work, struct pieces_place *place)
 {
-    tutti_result_t result = TUTTI_SUCCESS;
+    tutti_result_t result =
+        place->slot.relay ? pieces_move(work, place, place->gpu, place->direct.address) : TUTTI_SUCCESS;
+    pieces_relayed(work, place);
     uint64_t segment, spilled = p2p_in_spare(work->p2p, (int)(place - work->place), &segment);
     if (!spilled)
         trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, place->bytes);
@@ -291,6 +321,7 @@ static tutti_result_t copy_spilled(struct pieces_work *work, struct pieces_place
 static tutti_result_t spill(struct pieces_work *work, struct pieces_place *place)
 {
     place->direct.device = 0;
+    relay_give(work->channel, &place->slot);
     tutti_result_t result = slice_copy(work->channel, place->gpu, place->host, place->bytes, false);
     if (result == TUTTI_SUCCESS)
         p2p_spilled(work->team, work->p2p, (int)(place - work->place));
@@ -329,6 +360,12 @@ static tutti_result_t await_copies(struct pieces_work *work)
     return result;
 }
 
+static bool pieces_leave_host(const struct pieces_work *work, const struct direction *direction)
+{
+    const struct team *team = work->team;
+    return team_row(team, direction->peer)->host != team_row(team, team->rank)->host;
+}
+
 /* The place of the next piece. NULL: none is left, or all places are taken. */
 static struct pieces_place *pieces_take_place(const struct pieces_work *work, struct direction *direction)
 {
@@ -341,6 +378,9 @@ static struct pieces_place *pieces_take_place(const struct pieces_work *work, st
     place->gpu = (char *)item->data + from;
     place->bytes = rest < each ? rest : each;
     place->direct = direct_piece(item->on_device, from, place->bytes);
+    if (!place_is_host(place->direct) && pieces_leave_host(work, direction) &&
+        relay_take(work->channel, direction->next / (size_t)staged->channels, direction->sends, &place->slot))
+        place->direct = place->slot.place;
     direction->turn++;
     direction->left--;
     direction->next += (size_t)staged->channels;
@@ -357,6 +397,8 @@ static tutti_result_t begin_pieces(struct pieces_work *work, struct direction *d
         *moved = true;
         if (direction->sends && place_is_host(place->direct))
             result = copy(work, place);
+        else if (direction->sends && place->slot.relay)
+            result = pieces_relay(work, place);
         else
             pieces_post(work, place);
     }
@@ -369,6 +411,7 @@ static void pieces_sent(struct pieces_work *work, struct pieces_place *place)
         atomic_fetch_add(&work->channel->staged->sent, place->bytes);
     if (!place_is_host(place->direct))
         trace_count(work->channel->staged->base.team->engine->trace, WIRE_COUNTER_DIRECT_BYTES, place->bytes);
+    pieces_relayed(work, place);
     go_on(work, place);
 }
 
@@ -383,7 +426,7 @@ static tutti_result_t take_turn(struct pieces_work *work, bool *moved)
         if (place->of->sends)
             pieces_sent(work, place);
         else
-            result = place_is_host(place->direct) ? copy(work, place) : copy_spilled(work, place);
+            result = place_is_host(place->direct) ? copy(work, place) : pieces_came(work, place);
     }
     if (result == TUTTI_SUCCESS)
         result = pieces_take_spilling(work, moved);
@@ -417,6 +460,8 @@ tutti_result_t pieces_run(struct channel *channel, const struct job *job)
         result = carry(&work);
     if (result != TUTTI_SUCCESS)
         channel_fail(channel, result); /* nothing reads or writes what is freed here after this */
+    for (int i = 0; work.place && i < work.places; i++)
+        relay_give(channel, &work.place[i].slot);
     if (work.p2p)
         p2p_close(work.team, work.p2p);
     free(work.after);

@@ -10,6 +10,7 @@
 #include "device/cuda/kernels/kernels.h"
 #include "engine/engine.h"
 #include "engine/p2p.h"
+#include "executor/staged/relay.h"
 #include "executor/stream/base.h"
 
 #include <pthread.h>
@@ -63,6 +64,7 @@ struct doubt {
     pthread_cond_t news;
     struct thread thread;
     bool asked, stop;
+    uint64_t looked;  /* for freed memory, last */
     _Atomic int lost; /* the driver's error */
 };
 
@@ -87,6 +89,7 @@ struct staged {
     size_t direct_from; /* bytes of a message from which all ranks' adapters do; SIZE_MAX: not those of all ranks */
     int rail_ranks;     /* of the longest rail */
     bool crowded;       /* the ranks' threads may have to share processors */
+    struct relays relays;
     struct channel channel[ENGINE_MOST];
     pthread_mutex_t lock;
     struct list jobs;    /* all that are not complete, in the order of issue */

@@ -61,6 +61,14 @@ bool share_folds(const struct share *all, int nranks)
     return folds;
 }
 
+int share_relays(const struct share *all, int nranks)
+{
+    uint64_t fewest = all[0].relays;
+    for (int rank = 1; rank < nranks; rank++)
+        fewest = all[rank].relays < fewest ? all[rank].relays : fewest;
+    return (int)fewest;
+}
+
 size_t share_direct_from(const struct share *all, int nranks)
 {
     uint64_t from = 1; /* what has no bytes goes otherwise */

@@ -13,6 +13,7 @@ struct share {
     uint32_t processors;
     uint32_t wish;        /* threads; 0: by the processors */
     uint64_t folds;       /* its GPU reduces what is staged */
+    uint64_t relays;      /* GPUs that may relay for its own */
     uint64_t direct_from; /* bytes of a message from which adapters reach the GPU's memory; SIZE_MAX: they do not */
 };
 
@@ -20,6 +21,7 @@ struct share share_of(const struct team *team);
 /* As many as the rank that wants the fewest. */
 int share_channels(const struct share *all, int nranks);
 bool share_folds(const struct share *all, int nranks);
+int share_relays(const struct share *all, int nranks);
 /* What all ranks' adapters do. */
 size_t share_direct_from(const struct share *all, int nranks);
 /* Would `channels` threads of each rank leave less than half of the rank's processors? */

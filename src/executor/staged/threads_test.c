@@ -69,6 +69,14 @@ static void threads_that_leave_less_than_half_crowd(void **state)
     assert_true(crowds(2, 1, true, 1));
 }
 
+static void the_fewest_relays_count(void **state)
+{
+    (void)state;
+    const struct share all[] = {{.relays = 3}, {.relays = 1}, {.relays = 2}};
+    assert_int_equal(share_relays(all, 3), 1);
+    assert_int_equal(share_relays(all, 1), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +84,7 @@ int main(void)
         cmocka_unit_test(ranks_that_have_their_own_do_not),
         cmocka_unit_test(a_wish_goes_before_the_fewest_count),
         cmocka_unit_test(threads_that_leave_less_than_half_crowd),
+        cmocka_unit_test(the_fewest_relays_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

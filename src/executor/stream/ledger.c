@@ -17,7 +17,7 @@ static struct trace_comm *ledger_box(const struct stream_base *base)
 
 void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes)
 {
-    base->memory[row] += bytes;
+    __atomic_fetch_add(&base->memory[row], bytes, __ATOMIC_RELAXED);
     if (row == WIRE_MEMORY_TABLES)
         bytes += base->team_memory = team_memory(base->team);
     trace_comm_memory(ledger_box(base), row, bytes);
@@ -35,5 +35,5 @@ void ledger_sums(struct stream_base *base, size_t *device_bytes, size_t *host_by
     *device_bytes = *host_bytes = 0;
     for (int row = 0; row < WIRE_MEMORY_COUNT; row++)
         *(strcmp(blackbox_memory_row((size_t)row)->where, "device") == 0 ? device_bytes : host_bytes) +=
-            base->memory[row];
+            __atomic_load_n(&base->memory[row], __ATOMIC_RELAXED);
 }

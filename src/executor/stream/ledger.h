@@ -9,7 +9,8 @@
 
 struct stream_base;
 
-/* The executor holds `bytes` bytes more. Of TABLES once: the team's come on top. */
+/* The executor holds `bytes` bytes more; or fewer, where that is a negative number. Of TABLES once: the team's come on
+ * top. Any thread. */
 void ledger_add(struct stream_base *base, enum wire_memory row, size_t bytes);
 /* The executor ends, and holds nothing any more. */
 void ledger_end(struct stream_base *base);
