@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flows-bench TRACE GO OUT: the messages of a trace, one step of a rank after the other. Each line of TRACE is
+ * flows-bench TRACE GO OUT [GPU]: the messages of a trace, one step of a rank after the other; with a number, between
+ * the memory of the GPUs of that number. Each line of TRACE is
  *
  *     STEP AT FROM TO BYTES
  *
@@ -10,7 +11,7 @@
  * OUT.RANK, in us after the beginning. What is received is compared with what was sent. lab/nics.py makes traces of
  * workloads.
  */
-#include "tutti/tutti.h"
+#include "gpu.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@ struct flow {
     int from, to;
     size_t bytes;
     uint64_t *data; /* of this rank's */
+    void *memory;   /* what is sent or received: the same, or a GPU's */
 };
 
 static tutti_comm_t comm;
@@ -87,6 +89,11 @@ static void read_trace(const char *name)
             fail("no memory");
         for (size_t i = 0; i < flow.bytes / sizeof *flow.data; i++)
             flow.data[i] = flow.from == rank ? word(&flow, i) : 0;
+        flow.memory = flow.data;
+        if (gpu_wanted()) {
+            must(tutti_device_mem_alloc(&flow.memory, flow.bytes + 1));
+            gpu_bytes_copy(flow.memory, flow.data, flow.bytes);
+        }
         flows[count++] = flow;
     }
     if (!feof(file))
@@ -118,8 +125,8 @@ static int do_step(int first, int64_t began, FILE *out)
     must(tutti_group_start());
     for (; end < count && flows[end].step == flows[first].step; end++) {
         struct flow *flow = &flows[end];
-        must(flow->from == rank ? tutti_send(flow->data, flow->bytes, TUTTI_UINT8, flow->to, comm, NULL)
-                                : tutti_recv(flow->data, flow->bytes, TUTTI_UINT8, flow->from, comm, NULL));
+        must(flow->from == rank ? tutti_send(flow->memory, flow->bytes, TUTTI_UINT8, flow->to, comm, NULL)
+                                : tutti_recv(flow->memory, flow->bytes, TUTTI_UINT8, flow->from, comm, NULL));
     }
     must(tutti_group_end());
     must(tutti_comm_synchronize(comm));
@@ -128,14 +135,30 @@ static int do_step(int first, int64_t began, FILE *out)
     return end;
 }
 
+static void check_messages(void)
+{
+    for (int i = 0; i < count; i++) {
+        if (gpu_wanted())
+            gpu_bytes_copy(flows[i].data, flows[i].memory, flows[i].bytes);
+        for (size_t k = 0; k < flows[i].bytes / sizeof *flows[i].data; k++)
+            if (flows[i].data[k] != word(&flows[i], k))
+                fail("a message is wrong");
+    }
+}
+
 int main(int argc, char **argv)
 {
     char name[512];
-    if (argc != 4) {
-        fprintf(stderr, "Usage: flows-bench TRACE GO OUT\n");
+    if (argc < 4 || argc > 5) {
+        fprintf(stderr, "Usage: flows-bench TRACE GO OUT [GPU]\n");
         return 2;
     }
-    must(tutti_comm_init_from_env(&comm, NULL));
+    if (argc == 5) {
+        setenv("TUTTI_TEST_GPU", "1", 1);
+        gpu_select(atoi(argv[4]));
+    }
+    tutti_config_t config = gpu_config();
+    must(tutti_comm_init_from_env(&comm, &config));
     must(tutti_comm_rank(comm, &rank));
     read_trace(argv[1]);
     snprintf(name, sizeof name, "%s.%d", argv[3], rank);
@@ -149,10 +172,7 @@ int main(int argc, char **argv)
     int64_t began = wait_for_go(argv[2]);
     for (int i = 0; i < count;)
         i = do_step(i, began, out);
-    for (int i = 0; i < count; i++)
-        for (size_t k = 0; k < flows[i].bytes / sizeof *flows[i].data; k++)
-            if (flows[i].data[k] != word(&flows[i], k))
-                fail("a message is wrong");
+    check_messages();
     must(tutti_barrier(comm, NULL));
     must(tutti_comm_synchronize(comm));
     fclose(out);

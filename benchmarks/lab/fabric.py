@@ -114,7 +114,8 @@ class Job:
     def __init__(self, lab, hosts, words, settings=None, each=None, program=None, ranks=None):
         """settings: of all ranks; each: {host: settings}; ranks: of each rank; program: another one than `tutti perf`.
         A setting that is None is left to the library."""
-        self.lab, self.program = lab, [program] if program else [lab.build.tutti, "perf"]
+        self.lab, self.reports = lab, program is None
+        self.program = program if isinstance(program, list) else [program] if program else [lab.build.tutti, "perf"]
         self.name = f"{hosts[0]}-{lab.port()}"
         self.report = os.path.join(lab.folder.name, f"{self.name}.json")
         self.log_name = os.path.join(lab.folder.name, f"{self.name}.log")
@@ -131,7 +132,7 @@ class Job:
         told = {name: value for name, value in settings.items() if value is not None}
         env = {**os.environ, **told, "TUTTI_RANK": str(rank),
                "TUTTI_HOSTID": f"{self.lab.name}-{host}"}  # processes of one host find one another by it
-        report = ["-J", self.report] if rank == 0 and len(self.program) > 1 else []
+        report = ["-J", self.report] if rank == 0 and self.reports else []
         return subprocess.Popen([*self.lab.inside(host), *self.program, *words, *report], env=env,
                                 stdout=self.log, stderr=self.log, start_new_session=True)
 

@@ -40,9 +40,9 @@ def shape(lab):
 
 class Play:
     """Jobs that play traces at once. traces: for each job (hosts of its ranks, lines of its trace). bound: jobs that
-    have one interface alone, whatever the policy."""
+    have one interface alone, whatever the policy. gpus: job i is of GPU i of each host."""
 
-    def __init__(self, lab, policy, traces, settings=None, bound=()):
+    def __init__(self, lab, policy, traces, settings=None, bound=(), gpus=False):
         self.lab, self.jobs = lab, []
         self.stem = os.path.join(lab.folder.name, f"play-{lab.port()}")
         self.go = f"{self.stem}.go"
@@ -58,9 +58,10 @@ class Play:
                               **(nic if policy == "own" or number in bound else {})})
                 count[host] = count.get(host, 0) + 1
             words = [f"{self.stem}.{number}.trace", self.go, f"{self.stem}.{number}"]
-            self.jobs.append(Job(lab, hosts, words, {"TUTTI_SEGMENT": str(SEGMENT), "TUTTI_EAGER": "1024",
-                                                     **POLICIES[policy], **(settings or {})},
-                                 ranks=ranks, program=lab.build.flows))
+            program = [lab.build.softverbs, "run", "--", lab.build.flows] if gpus else lab.build.flows
+            self.jobs.append(Job(lab, hosts, words + [str(number)] * gpus,
+                                 {"TUTTI_SEGMENT": str(SEGMENT), "TUTTI_EAGER": "1024", **POLICIES[policy],
+                                  **(settings or {})}, ranks=ranks, program=program))
 
     def wait_ready(self, patience=120):
         end = time.monotonic() + patience
@@ -150,6 +151,47 @@ def pair_rows(found):
                 ratio[USED_BOUND] >= 5.5),
             Row("the same with 1 / 2 / 4 / 8 segments borrowed; all at any time", "1.59 to 4.31x", "",
                 f"{text}; {ratio['all']:.2f}x", None)]
+
+
+# ---- Relays ----
+
+GPUS = 2
+FAR = RATE / 4  # Mbit/s at which an interface reads and writes memory of a GPU that is not next to it
+
+
+def gpu_settings(lab, far):
+    """Each GPU at a switch with the interface of its number."""
+    at = [f"pci0000:{number:x}0/0000:{number:x}0:01.0/0000:{number:x}" for number in range(1, GPUS + 1)]
+    cuda = os.path.join(lab.build.folder, "emulation", "cuda")
+    return {"LD_LIBRARY_PATH": ":".join([cuda, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]),
+            "TUTTI_EMULATED_GPUS": str(GPUS), "TUTTI_EMULATED_PCI": ",".join(f"{place}1:00.0" for place in at),
+            "SOFTVERBS_DEVICES": ",".join(f"soft_n{nic}=n{nic}@{place}2:00.0" for nic, place in enumerate(at)),
+            "SOFTVERBS_RATES": ",".join(f"gpu{gpu}@soft_n{gpu}=1gbit,gpu{gpu}@*={far}mbit" for gpu in range(GPUS)),
+            "TUTTI_STAGE_SLICE": "64K", "TUTTI_STAGE_THREADS": "1", "TUTTI_DMABUF_FROM": "4K"}
+
+
+WAYS = {"own": ("own", FAR, {}), "from afar": ("borrow", FAR, {"TUTTI_RELAY": "0"}), "relayed": ("borrow", FAR, {}),
+        "as near": ("borrow", 1000, {"TUTTI_RELAY": "0"})}
+
+
+def relay(bench, lab):
+    """{way: Mbit/s of a pair of GPUs whose host has another GPU and interface, which are idle}"""
+    size, found = int(bench.seconds * BYTES_A_SECOND), {}
+    for name, (policy, far, settings) in WAYS.items():
+        flows = [[(0, SEGMENT * 64), (5e5, size)]] + [IDLE] * (GPUS - 1)
+        times = [took(Play(lab, policy, pairs(flows), {**gpu_settings(lab, far), **settings}, gpus=True).run(
+            120 + 20 * bench.seconds, 1)[0][1])[1] for _ in range(bench.turns)]
+        found[name] = 8e-6 * size / middle(times)
+        bench.say(f"relay, {name}: {found[name]:.1f} Mbit/s")
+    return found
+
+
+def relay_rows(found):
+    ratio = {name: rate / found["own"] for name, rate in found.items()}
+    return [Row(f"a pair of GPUs with one more interface, that reaches them at a quarter of its rate: relayed / read "
+                f"from afar / if it were as near, against its own one", "", "relayed above from afar",
+                f"{ratio['relayed']:.2f}x / {ratio['from afar']:.2f}x / {ratio['as near']:.2f}x "
+                f"({found['own']:.1f} Mbit/s)", found["relayed"] > found["from afar"])]
 
 
 # ---- A victim beside a long borrower ----
@@ -486,6 +528,11 @@ def measure(bench):
         rows += exchange_rows(dlrm, "embedding fetch", "1.2x", 1.2, 0.55)
         bench.keep(experts=moe, embeddings=dlrm)
         bench.say(f"{lab.drops()} packets dropped")
+    with lab_of(bench, GPUS) as lab:
+        shape(lab)
+        found["relay"] = relay(bench, lab)
+        rows += relay_rows(found["relay"])
+    bench.keep(relay=found["relay"])
     with lab_of(bench, INSTANCES) as lab:
         shape(lab)
         found["serve"] = serve(bench, lab)
