@@ -22,16 +22,11 @@ import torch.distributed as dist
 from torch import nn
 from torch._C import _distributed_c10d
 
-from torch_ranks import LIMIT, Absent, Outside, joined, outcome, run
+from torch_ranks import LIMIT, Absent, Outside, has, joined, outcome, run
+from torch_reconfigure import SCENARIOS
 import tutti.torch  # noqa: F401
 
 BIG = 20 * 1024 * 1024 // 4
-
-
-def has(thing, name):
-    if not hasattr(thing, name):
-        raise Absent
-    return getattr(thing, name)
 
 
 def same(seen, expected):
@@ -338,22 +333,6 @@ def split_group(rank, n):
     dist.destroy_process_group(half)
 
 
-def reconfigure(rank, n):
-    again, handle = has(dist, "_reconfigure"), has(dist, "_get_reconfigure_handle")
-    name = dist.get_backend()
-    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
-    dist.destroy_process_group()
-    dist.init_process_group(name, store=dist.PrefixStore("x", store), rank=rank, world_size=n, timeout=LIMIT,
-                            enable_reconfigure=True)
-    for turn in range(2):
-        store.set(f"{turn}/{rank}", handle())
-        handles = [store.get(f"{turn}/{r}").decode() for r in range(n)]
-        again(turn + 1, handles, timeout=timedelta(seconds=10)).wait()
-        x = row(rank)
-        dist.all_reduce(x)
-        same(x, rows(n).sum(0))
-
-
 def hooks(rank, n):
     before, after = has(dist.group.WORLD, "register_pre_hook"), has(dist.group.WORLD, "register_post_hook")
     seen = []
@@ -546,7 +525,7 @@ QUICK = (all_reduce, reduce, broadcast, all_gather, all_gather_into_tensor, all_
          batch_isend_irecv_20_MiB, objects, object_messages, new_group, debug_detail, split_group, mixed_devices, hooks,
          flight_recorder, new_window)
 SLOW = (ddp, fsdp1, fsdp2, checkpoint, checkpoint_async, pipelining, dtensor)
-LAST = (reconfigure, shrink_group)  # they change the group
+LAST = (*SCENARIOS, shrink_group)  # they change the group
 
 
 def one_rank(backend, asked):

@@ -23,6 +23,12 @@ class Outside(Exception):
     """This rank has no part in it."""
 
 
+def has(thing, name):
+    if not hasattr(thing, name):
+        raise Absent
+    return getattr(thing, name)
+
+
 def name_rank(rank, n, port):
     """In the copy, which ends with its parent."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 MANY = ["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "coalesced_by_start_and_end",
         "batch_isend_irecv_20_MiB", "objects", "new_group", "split_group", "fsdp2", "pipelining", "reconfigure",
+        "reconfigure_late", "reconfigure_apart", "reconfigure_fewer", "reconfigure_after_abort", "reconfigure_again",
         "shrink_group"]
 SECONDS = 240
 

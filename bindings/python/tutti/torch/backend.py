@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d
 from torch._C._distributed_c10d import Backend, Work
 
+from . import resizable
 from .mechanics import Mechanics
 from .work import Operation, operation_of
 
@@ -37,6 +38,8 @@ class Done(Operation):
 class TuttiBackend(Mechanics, Backend):
     """The backend."""
 
+    resizable = False  # does PyTorch ask it for its rank and size whenever it needs them?
+
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, wait_for_peers: bool = False) -> None:
         Backend.__init__(self, rank, size)
         self._handle = f"tutti-{rank:08d}-{uuid.uuid4().hex}"  # sorted as ranks are
@@ -53,6 +56,12 @@ class TuttiBackend(Mechanics, Backend):
 
     def getBackendName(self) -> str:
         return "tutti"
+
+    def rank(self) -> int:
+        return self._my_rank
+
+    def size(self) -> int:
+        return self._my_size
 
     @property
     def options(self) -> Any:
@@ -127,24 +136,42 @@ class TuttiBackend(Mechanics, Backend):
         return self._handle
 
     def reconfigure(self, opts: Any) -> Any:
-        """The ranks meet anew, those of the handles."""
-        handles = opts.handles if isinstance(opts.handles, list) else sorted(opts.handles)
-        if handles.count(self._handle) != 1:
-            raise ValueError("tutti: reconfigure: the handles must have this rank's own once, which "
-                             "get_reconfigure_handle() returns")
-        rank, size = handles.index(self._handle), len(handles)
-        if (rank, size) != (self._my_rank, self._my_size):
-            raise NotImplementedError(f"tutti: reconfigure: this would be rank {rank} of {size}, but PyTorch keeps a "
-                                      f"backend of Python rank {self._my_rank} of {self._my_size}: use shrink_group() "
-                                      "or new_group()")
-        timeout = opts.timeout if opts.timeout is not None else self._timeout
-        if self._comms:
-            self.abort()
-            Mechanics.shutdown(self)
-        hooks, usual = self._abort_hooks, self._timeout
-        self._begin(dist.PrefixStore(f"again/{opts.uuid}", self._first_store), rank, size, timeout)
-        self._abort_hooks, self._timeout = hooks, usual
+        """The ranks of the handles meet anew, and are numbered as those are. What the group had is given up first,
+        without waiting for anybody. If that fails, the group has its old rank and size, and may try again."""
+        rank, size = self._place(opts)
+        old, usual, hooks = (self._my_rank, self._my_size), self._timeout, self._abort_hooks
+        if (rank, size) != old and not self.resizable:
+            raise NotImplementedError(f"tutti: reconfigure: this would be rank {rank} of {size}, but the group stays "
+                                      f"rank {old[0]} of {old[1]}: it takes PyTorch 2.15, enable_reconfigure=True and "
+                                      "no backend beside tutti to change that")
+        store = self._claim(opts.uuid, rank)
+        self._give_up()
+        Mechanics.shutdown(self)
+        try:
+            self._begin(store, rank, size, opts.timeout if opts.timeout is not None else usual)
+        except Exception:
+            self._my_rank, self._my_size = old
+            raise
+        finally:
+            self._abort_hooks, self._timeout = hooks, usual
         return Done("reconfigure", [], usual)
+
+    def _place(self, opts: Any) -> tuple[int, int]:
+        """Rank and size, by the handles."""
+        handles = opts.handles if isinstance(opts.handles, list) else sorted(opts.handles)
+        if len(set(handles)) != len(handles):
+            raise ValueError("tutti: reconfigure: a handle is twice among the handles")
+        if self._handle not in handles:
+            raise ValueError(f"tutti: reconfigure: none of the {len(handles)} handles is this rank's own, which "
+                             "get_reconfigure_handle() returns")
+        return handles.index(self._handle), len(handles)
+
+    def _claim(self, uuid: int, rank: int) -> Any:
+        """The store of one reconfiguration, in which nothing of another one must be."""
+        store = dist.PrefixStore(f"again/{uuid}", self._first_store)
+        if store.add(self._handle, 1) > 1 or (rank == 0 and store.add("all", 1) > 1):
+            raise RuntimeError(f"tutti: reconfigure: uuid {uuid} was already used in this store: each takes a new one")
+        return store
 
     def merge(self, *_: Any) -> Any:
         raise NotImplementedError("tutti: merge_remote_group: not supported; use new_group()")
@@ -171,10 +198,12 @@ class TuttiBackend(Mechanics, Backend):
 _alive: set[TuttiBackend] = set()
 
 
-def make(opts: Any, _: Any) -> TuttiBackend:
+def make(opts: Any, _: Any) -> Any:
     """What PyTorch calls for each group."""
-    return TuttiBackend(opts.store, opts.group_rank, opts.group_size, opts.timeout,
-                        getattr(opts, "enable_reconfigure", False))
+    changes = getattr(opts, "enable_reconfigure", False)
+    backend = TuttiBackend(opts.store, opts.group_rank, opts.group_size, opts.timeout, changes)
+    backend.resizable = changes and resizable.fits(opts)
+    return resizable.ResizableGroup(opts.store, backend) if backend.resizable else backend
 
 
 def _telling(name: str) -> Any:

@@ -391,6 +391,9 @@ class Mechanics:
         """Everything under way fails, here and on the other ranks."""
         for hook in list(self._abort_hooks.values()):
             hook()
+        self._give_up()
+
+    def _give_up(self) -> None:
         for messages in self._messages.values():
             messages.give_up()
         for comm in self._comms.values():
