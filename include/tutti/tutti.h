@@ -195,7 +195,9 @@ TUTTI_API tutti_result_t tutti_comm_finalize(tutti_comm_t comm);
 /* Finalizes if that has not been done, and frees the communicator. NULL is allowed. Not while an open group keeps calls
  * on it (TUTTI_INVALID_USAGE, and nothing is done). Returns what finalizing returned, if the communicator had not
  * failed before, or had because calls differed, which no call has said yet; it is freed all the same.
- * TUTTI_REMOTE_ERROR may say, as of tutti_comm_abort(), to which memory a peer's GPU may still store. */
+ * TUTTI_REMOTE_ERROR may say, as of tutti_comm_abort(), to which memory a peer's GPU may still store. With nothing
+ * under way, or after a failure, it depends on no peer, also where others were shrunken from it: peers that are stopped
+ * delay it by 2 s at most. */
 TUTTI_API tutti_result_t tutti_comm_destroy(tutti_comm_t comm);
 
 /* Gives up. Pending operations end with TUTTI_REMOTE_ERROR here and, soon, on all other ranks. Collectives that had

@@ -46,13 +46,6 @@ static bool works(struct family *family, int rank, tutti_comm_t comm, int nranks
     return tutti_comm_destroy(comm) == TUTTI_SUCCESS && right;
 }
 
-/* All have met. */
-static bool works_once(struct family *family, int rank, tutti_comm_t comm)
-{
-    struct job job = {.kind = JOB_ALLTOALL, .type = TUTTI_INT32, .count = 1000, .seed = family->seed};
-    return family_job(family, rank, rank, family->count, comm, &job) == TUTTI_SUCCESS;
-}
-
 static void splits_again(struct family *family, int rank, tutti_comm_t comm)
 {
     tutti_comm_t child = NULL;
@@ -402,30 +395,6 @@ static void shrinks_often(struct family *family, int rank, tutti_comm_t comm)
     tutti_comm_destroy(comm);
 }
 
-/* The parent of a shrunken communicator ends without a peer: all others are stopped until that is done. Variants: the
- * rank that is left out has died, or lives; the parent is destroyed, or aborted before. */
-static void parents_end_alone(struct family *family, int rank, tutti_comm_t comm)
-{
-    tutti_comm_t child = NULL;
-    int last = family->count - 1;
-    bool right = works_once(family, rank, comm);
-    if (rank == last && family->variant & 1)
-        kill(getpid(), SIGKILL);
-    right &= rank == last || tutti_comm_shrink(comm, &last, 1, &child, NULL) == TUTTI_SUCCESS;
-    if (rank != 0)
-        kill(getpid(), SIGSTOP);
-    for (int other = 1; rank == 0 && other <= last - (family->variant & 1); other++)
-        while (family_state(family->pid[other]) != 'T')
-            family_nap(1);
-    if (rank == 0 && family->variant & 2)
-        right &= tutti_comm_abort(comm) == TUTTI_SUCCESS;
-    tutti_result_t result = tutti_comm_destroy(comm);
-    right &= result == TUTTI_SUCCESS || rank != 0;
-    for (int other = 1; rank == 0 && other <= last; other++)
-        kill(family->pid[other], SIGCONT);
-    family->report[rank].went_on = right && (rank == last || works(family, rank, child, last));
-}
-
 /* Without blocking: what is asked of a communicator meanwhile is that it is being made, and how it ended. */
 static tutti_result_t wait_made(tutti_comm_t comm, tutti_comm_t child)
 {
@@ -670,9 +639,6 @@ int main(int argc, char **argv)
          -1,
          false},
         {"many shrinks", shrinks_often, 4, -1, 0, TUTTI_SUCCESS, {NULL}, -1, false},
-        {"parents that end alone", parents_end_alone, 4, -1, 0, TUTTI_SUCCESS, {NULL}, -1, false},
-        {"aborted parents that end alone", parents_end_alone, 4, -1, 2, TUTTI_SUCCESS, {NULL}, -1, false},
-        {"parents of a dead one that end alone", parents_end_alone, 4, 3, 1, TUTTI_SUCCESS, {NULL}, -1, false},
         {"without blocking", without_blocking, 4, -1, 0, TUTTI_INVALID_ARGUMENT, {"config.policy is 77"}, -1, false},
         {"an abort of what is being made",
          aborts_what_is_made,
