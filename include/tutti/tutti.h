@@ -310,9 +310,10 @@ typedef struct tutti_elastic_config {
                        once */
     int device;     /* of a newcomer: TUTTI_HOST, TUTTI_CURRENT_DEVICE, or the number of a CUDA device; all members have
                        one, or none has. tutti_elastic_init() takes that of its communicator instead */
-    /* A bound of what a step puts on the network, on host memory; the same on all members. At most `chunks` pieces (1
-     * to 32) of chunk_bytes bytes (4 KiB to 256 MiB) are under way from a member to another one. Each has been asked
-     * for by its receiver. Members that share no memory form a ring, by rank. Both 0: as a plain allreduce */
+    /* A bound of what a step puts on the network; the same on all members. At most `chunks` pieces (1 to 32) of
+     * chunk_bytes bytes (4 KiB to 256 MiB) are under way from a member to another one. Each has been asked for by its
+     * receiver. Members that share no memory form a ring, by rank; with GPUs processors reduce what goes over the
+     * network then. Both 0: as a plain allreduce */
     size_t chunk_bytes;
     int chunks;
 } tutti_elastic_config_t;

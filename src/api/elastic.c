@@ -14,24 +14,19 @@ static tutti_result_t refuse_group(const char *call)
                         : TUTTI_SUCCESS;
 }
 
-static tutti_result_t check_bound(const tutti_elastic_config_t *set, bool on_device)
+static tutti_result_t check_bound(const tutti_elastic_config_t *set)
 {
     if (!set->chunk_bytes && !set->chunks)
         return TUTTI_SUCCESS;
-    if (set->chunk_bytes < 4096 || set->chunk_bytes > 256u << 20 || set->chunks < 1 || set->chunks > 32)
-        return error_set(TUTTI_INVALID_ARGUMENT,
-                         "config.chunk_bytes is %zu and chunks %d; they must be 4096 to 268435456 and 1 to 32, or both "
-                         "0",
-                         set->chunk_bytes, set->chunks);
-    return on_device ? error_set(TUTTI_INVALID_ARGUMENT,
-                                 "config.chunk_bytes is %zu, and members have GPUs; only those on host memory bound "
-                                 "what they send: pass 0",
-                                 set->chunk_bytes)
-                     : TUTTI_SUCCESS;
+    return set->chunk_bytes < 4096 || set->chunk_bytes > 256u << 20 || set->chunks < 1 || set->chunks > 32
+               ? error_set(TUTTI_INVALID_ARGUMENT,
+                           "config.chunk_bytes is %zu and chunks %d; they must be 4096 to 268435456 and 1 to 32, or "
+                           "both 0",
+                           set->chunk_bytes, set->chunks)
+               : TUTTI_SUCCESS;
 }
 
-static tutti_result_t check_settings(const tutti_elastic_config_t *config, const struct tutti_comm *comm,
-                                     struct elastic_settings *settings)
+static tutti_result_t check_settings(const tutti_elastic_config_t *config, struct elastic_settings *settings)
 {
     tutti_elastic_config_t set = TUTTI_ELASTIC_CONFIG_INITIALIZER;
     if (config && (config->size < sizeof(size_t) || config->size > 4096))
@@ -48,14 +43,14 @@ static tutti_result_t check_settings(const tutti_elastic_config_t *config, const
     if (set.device < TUTTI_CURRENT_DEVICE)
         return error_set(TUTTI_INVALID_ARGUMENT,
                          "config.device is %d; it must be TUTTI_HOST, TUTTI_CURRENT_DEVICE or a device", set.device);
-    tutti_result_t result = check_bound(&set, (comm ? comm_device(comm) : set.device) != TUTTI_HOST);
+    tutti_result_t result = check_bound(&set);
     *settings = (struct elastic_settings){
         .timeout = (uint64_t)(set.timeout_ms ? set.timeout_ms : param_int(PARAM_TIMEOUT)) * NS_PER_MS,
         .minimum = set.minimum,
         .unit = set.unit,
         .shard = set.shard,
         .device = set.device,
-        .bound = {set.chunk_bytes, set.chunks}};
+        .bound = {.bytes = set.chunk_bytes, .pieces = set.chunks}};
     return result;
 }
 
@@ -77,7 +72,7 @@ tutti_result_t tutti_elastic_init(tutti_elastic_t *elastic, tutti_comm_t comm, c
     if (result == TUTTI_SUCCESS)
         result = check_members(comm->team->nranks);
     if (result == TUTTI_SUCCESS)
-        result = check_settings(config, comm, &settings);
+        result = check_settings(config, &settings);
     return result == TUTTI_SUCCESS ? elastic_open(comm, &settings, elastic) : result;
 }
 
@@ -174,7 +169,7 @@ tutti_result_t tutti_elastic_join(tutti_elastic_t *elastic, int members, const t
     if (result == TUTTI_SUCCESS)
         result = param_check();
     if (result == TUTTI_SUCCESS)
-        result = check_settings(config, NULL, &settings);
+        result = check_settings(config, &settings);
     return result == TUTTI_SUCCESS ? elastic_join(id, members, rank, &settings, elastic) : result;
 }
 

@@ -39,7 +39,7 @@ static bool is_bounded(const struct team *team, const struct call *call)
 {
     const struct team_bound *bound = &team->bound;
     return bound->bytes && !team->shared && call->coll == COLL_ALLREDUCE &&
-           team_vector_bytes(team, call) > bound->bytes * (size_t)bound->pieces / 2;
+           (bound->shares || team_vector_bytes(team, call) > bound->bytes * (size_t)bound->pieces / 2);
 }
 
 const struct algorithm *team_algorithm(const struct team *team, const struct call *call)

@@ -37,7 +37,8 @@ tutti_result_t team_part(struct team *whole, const int *members, int count, cons
                                      .members = {.of = whole, .rank = members},
                                      .whole = whole,
                                      .choices = whole->choices,
-                                     .timeout_ms = whole->timeout_ms};
+                                     .timeout_ms = whole->timeout_ms,
+                                     .bound = whole->bound};
     if (part.rank < 0 || whole->whole)
         return error_set(TUTTI_INTERNAL_ERROR, "rank %d of %d is to make a part of %d ranks that %s", whole->rank,
                          whole->nranks, count, whole->whole ? "is a part of a part" : "are not those of its team");

@@ -267,12 +267,12 @@ static struct rounds *rounds_new(const struct rounds_memory *memory, int runs, i
     return NULL;
 }
 
-/* The kept state if it is big enough, else a new one. */
+/* The kept state if it fits, else a new one. */
 static struct rounds *obtain(struct team *team, int runs, int most)
 {
     struct rounds *kept = team->rounds_idle;
     team->rounds_idle = NULL;
-    if (kept && kept->memory == team->memory && kept->most >= most && kept->runs >= runs)
+    if (kept && kept->memory == team->memory && kept->most >= most && kept->runs == runs)
         return kept;
     rounds_free(kept);
     return rounds_new(team->memory, runs, most);

@@ -29,6 +29,7 @@ struct team;
 struct team_bound {
     size_t bytes;
     int pieces;
+    bool shares; /* what the team is given is a part of a vector: the bound holds however short it is */
 };
 
 /* Under the engine's lock. */

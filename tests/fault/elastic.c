@@ -182,7 +182,7 @@ static void member(void)
         elastic = NULL;
     }
     if (result == TUTTI_SUCCESS && job->compares && job->chunk_bytes && !in_one_memory())
-        told->fresh = is_of_ring(out, told->said[STEPS].set);
+        told->fresh = is_of_ring(out, told->said[STEPS].set, gpu_wanted());
     else if (result == TUTTI_SUCCESS && job->compares)
         compare(comm, in, out, told->said[STEPS].set);
     atomic_store(&told->ended, true);
@@ -232,6 +232,16 @@ static bool wait_for(bool stopped_too, pid_t *pid, const bool *stops, bool *died
     return false;
 }
 
+/* TUTTI_TEST_HOSTS: number of hosts over which members are spread. */
+static void be_on_host(int member)
+{
+    const char *hosts = getenv("TUTTI_TEST_HOSTS");
+    char host[12];
+    snprintf(host, sizeof host, "%d", hosts ? member * atoi(hosts) / MEMBERS : 0);
+    if (hosts)
+        setenv("TUTTI_HOSTID", host, 1);
+}
+
 static void start(pid_t *pid, void (*work)(void))
 {
     fflush(NULL);
@@ -241,6 +251,7 @@ static void start(pid_t *pid, void (*work)(void))
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         me = i;
+        be_on_host(i);
         words_keep(i);
         if (i == 0 && tutti_get_unique_id(&job->id) == TUTTI_SUCCESS)
             atomic_store(&job->made, true);
@@ -389,7 +400,7 @@ static bool run_random(uint64_t seed, bool cuts, int *faults)
     snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
     new_job(1500);
     job->count = drawn(seed, 1, 2) ? MOST : COUNT;
-    job->chunk_bytes = !gpu_wanted() && job->count == MOST && drawn(seed, 2, 2) ? 16 << 10 : 0;
+    job->chunk_bytes = job->count == MOST && drawn(seed, 2, 2) ? 16 << 10 : 0;
     job->chunks = job->chunk_bytes ? 2 : 0;
     if (cuts)
         prepare_cut(seed);
@@ -474,7 +485,7 @@ static const struct run runs[] = {
 };
 /* Of GPUs, which send nothing but what is staged. */
 static const struct run gpu_runs[] = {
-    {ISSUED, 1, SIGKILL, false, 0, MOST},
+    {ISSUED, 1, SIGKILL, false, 0, MOST, 16 << 10},
     {ISSUED, 2, SIGKILL, true},
     {BEFORE_STEP, 3, SIGSTOP, false, 0, MOST},
     {BEFORE_WORK, 0, SIGKILL, false},

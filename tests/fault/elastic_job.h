@@ -88,8 +88,9 @@ bool judge(const bool *stops, const bool *killed, const bool *died, const char *
 
 /* First the marks: element i is 1 of member i. Then numbers whose sum depends on the order of adding. */
 void fill(float *in, int member, int step);
-/* What the ring gives with pieces of chunk_bytes: the sum of a block begins at the member of its number. */
-bool is_of_ring(const float *out, unsigned set);
+/* What the ring gives with pieces of chunk_bytes: the sum of a block begins at the member of its number. What is staged
+ * goes round by itself in each slice: in_any_order. */
+bool is_of_ring(const float *out, unsigned set, bool in_any_order);
 /* Something happens at a place that this member has come to, if it is to. */
 void reach(enum point point);
 void nap(int ms);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Was a run of elastic.c right? Members have told what they got, and why they ended. */
+#include "../collective/gpu.h"
 #include "elastic_job.h"
 
 #include <stdio.h>
@@ -37,12 +38,13 @@ static bool judge_step(int number)
     return right;
 }
 
-/* What was under way is all that may be, and no more. */
+/* What was under way is all that may be, and no more; something, where slices of a vector go one by one. */
 static bool judge_bound(const struct told *told)
 {
     size_t bound = job->chunk_bytes * (size_t)job->chunks;
     bool all = told->steps == STEPS && !in_one_memory();
-    if (told->under_way > bound || told->unasked || (all && told->under_way < bound)) {
+    size_t least = gpu_wanted() ? bound > 0 : bound;
+    if (told->under_way > bound || told->unasked || (all && told->under_way < least)) {
         fprintf(stderr, "  %zu bytes were under way, and the bound is %zu%s\n", told->under_way, bound,
                 told->unasked ? "; some had not been asked for" : "");
         return false;

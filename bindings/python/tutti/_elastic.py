@@ -49,8 +49,8 @@ class Elastic:
 
     timeout: None is TUTTI_TIMEOUT. minimum: units with which the group may go on. unit and shard: where each replica
     of a model is spread over several processes, the replica's number and the part of it that this process holds.
-    chunk_bytes and chunks, on host memory: at most this number of pieces, of this number of bytes each, are under way
-    from a member to another one; both 0: as an allreduce of the communicator.
+    chunk_bytes and chunks: at most this number of pieces, of this number of bytes each, are under way from a member to
+    another one, where members share no memory; both 0: as an allreduce of the communicator.
 
         group = tutti.Elastic(comm, timeout=20)
         step = group.allreduce(gradients, op="avg")

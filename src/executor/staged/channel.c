@@ -257,6 +257,16 @@ static void stop_thread(struct channel *channel)
 
 /* ---- Teams ---- */
 
+/* The channels' teams have the bound together. Each carries slices of a vector, one at a time. */
+static int share_bound(struct team_bound *bound, int channels)
+{
+    if (!bound->bytes)
+        return channels;
+    channels = channels < bound->pieces ? channels : bound->pieces;
+    *bound = (struct team_bound){bound->bytes, bound->pieces / channels, true};
+    return channels;
+}
+
 static tutti_result_t channel_agree(struct staged *staged)
 {
     const struct team *team = staged->base.team;
@@ -267,7 +277,7 @@ static tutti_result_t channel_agree(struct staged *staged)
     tutti_result_t result = all ? team_tell_all(staged->base.team, &mine, sizeof mine, all)
                                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for staging");
     if (result == TUTTI_SUCCESS) {
-        staged->channels = share_channels(all, team->nranks);
+        staged->channels = share_bound(&staged->base.team->bound, share_channels(all, team->nranks));
         staged->direct_from = share_direct_from(all, team->nranks);
         staged->folds = share_folds(all, team->nranks);
         relay_agree(staged, share_relays(all, team->nranks));
@@ -296,6 +306,7 @@ static tutti_result_t channel_open_team(struct channel *channel, const struct wi
                                        .members.processes = mates,
                                        .choices = whole->choices,
                                        .timeout_ms = whole->timeout_ms,
+                                       .bound = whole->bound,
                                        .untold = true};
     return team_open(channel->engine, &config, &channel->team);
 }

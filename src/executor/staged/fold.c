@@ -19,7 +19,10 @@
 
 enum fold fold_choose(const struct staged *staged, const struct job *job, size_t longest)
 {
+    const struct team *team = staged->base.team;
     size_t n = job_ranks(staged, job);
+    if (job->call.coll == COLL_ALLREDUCE && team->bound.bytes && !team->shared) /* on a ring, by processors */
+        return FOLD_NONE;
     if (!staged->folds || n == 1 || n >= KERNEL_FOLD_RANKS || staged->slice_bytes / n < (size_t)4 * VECTOR)
         return FOLD_NONE;
     switch (job->call.coll) {
