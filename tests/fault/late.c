@@ -169,6 +169,13 @@ static void *continue_soon(void *argument)
     return NULL;
 }
 
+/* By the thread whose call has returned that: each has a sentence of its own. */
+static void keep_sentence(struct family_report *report)
+{
+    if (report->result != TUTTI_SUCCESS)
+        snprintf(report->sentence, sizeof report->sentence, "%s", tutti_get_last_error(NULL));
+}
+
 /* Beside the thread that calls. Its communicator is there until it has waited for this one. */
 static void *end_it(void *argument)
 {
@@ -184,8 +191,10 @@ static void *end_it(void *argument)
         pthread_create(&other, NULL, continue_soon, me);
     if (me->rank == 0 ? ending == ABORTED || ending == REVOKED : ending == TOLD && me->rank == 1) {
         tutti_result_t result = tutti_comm_abort(me->comm);
-        if (me->rank == 0)
+        if (me->rank == 0) {
             me->family->report[0].result = result;
+            keep_sentence(&me->family->report[0]);
+        }
     }
     if (soon)
         pthread_join(other, NULL);
@@ -208,12 +217,6 @@ static void call_until_the_end(struct rank *me)
     }
 }
 
-static void keep_sentence(struct family_report *report)
-{
-    if (report->result != TUTTI_SUCCESS)
-        snprintf(report->sentence, sizeof report->sentence, "%s", tutti_get_last_error(NULL));
-}
-
 /* Whatever became of the communicator; but only which memory is not to be used, yet, matters here. */
 static void destroy_told(struct rank *me)
 {
@@ -232,9 +235,10 @@ static void take_memory_back(struct rank *me)
     struct family_report *report = &me->family->report[0];
     bool failed = device && (me->moment.ending == TOLD || me->moment.ending == SILENT),
          aborts = failed && me->moment.draw >> 50 & 1;
-    if (aborts)
+    if (aborts) {
         report->result = tutti_comm_abort(me->comm);
-    keep_sentence(report);
+        keep_sentence(report);
+    }
     if (me->moment.ending == DESTROYED || me->moment.ending == ABORTED || (failed && !aborts))
         destroy_told(me);
 }
