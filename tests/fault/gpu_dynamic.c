@@ -102,6 +102,10 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
         DONE(cu->GraphInstantiate(&exec, graph, 0));
     }
     for (int round = 0; result == TUTTI_SUCCESS; round++) {
+        if (round == ROUNDS) { /* an abort ends exchanges that others have not ended */
+            OK(tutti_barrier(comm, (tutti_stream_t)stream));
+            OK(tutti_comm_synchronize(comm));
+        }
         if (rank == family->victim && round == ROUNDS) {
             leave(how, comm);
             drop(exec, graph);
