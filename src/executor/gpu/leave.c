@@ -38,9 +38,10 @@ static bool all_unmapped(const struct leave_left *left)
     return true;
 }
 
+/* A peer that took this rank for lost has said so for it. */
 static bool is_unmapped(const struct leave_left *left)
 {
-    return atomic_load(&left->mailbox->rank[left->rank].unmapped);
+    return list_empty(&left->imports) && atomic_load(&left->mailbox->rank[left->rank].unmapped);
 }
 
 static bool leave_may(const struct later *later)
