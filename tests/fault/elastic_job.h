@@ -52,8 +52,8 @@ struct told {
     tutti_result_t result;
     char sentence[600];
     bool wrong, fresh;
-    size_t under_way; /* bytes of steps to one member, at most */
-    bool unasked;     /* a piece has left that its receiver had not asked for */
+    _Atomic size_t under_way; /* bytes of steps to one member, at most */
+    _Atomic bool unasked;     /* a piece has left that its receiver had not asked for */
 };
 
 struct job {

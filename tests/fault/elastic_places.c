@@ -10,8 +10,8 @@
 
 struct job *job;
 int me, step_now;
-static int sends;
-static bool works, votes;
+static _Atomic int sends; /* counted by any thread of the engine */
+static _Atomic bool works, votes;
 
 void nap(int ms)
 {
@@ -66,13 +66,14 @@ void reach(enum point point)
 
 static _Atomic size_t under_way[MEMBERS]; /* by rank in the generation */
 static _Thread_local const struct link_send *leaving;
-static void (*sent)(struct link_send *send, tutti_result_t result);
+static void (*_Atomic sent)(struct link_send *send, tutti_result_t result);
 
 static void count_sent(struct link_send *send, tutti_result_t result)
 {
-    job->told[me].unasked |= send == leaving && result == TUTTI_SUCCESS;
+    if (send == leaving && result == TUTTI_SUCCESS)
+        job->told[me].unasked = true;
     under_way[send->tag.to] -= send->length;
-    sent(send, result);
+    atomic_load(&sent)(send, result);
 }
 
 /* Until the receiver has said that all of it is there. */
@@ -80,11 +81,12 @@ static void count_send(struct link_send *send)
 {
     if (send->done == count_sent || !works || send->length <= sizeof(float) || !job->chunk_bytes)
         return;
-    sent = send->done;
+    atomic_store(&sent, send->done);
     send->done = count_sent;
     size_t bytes = under_way[send->tag.to] += send->length;
-    if (bytes > job->told[me].under_way)
-        job->told[me].under_way = bytes;
+    for (size_t most = job->told[me].under_way; bytes > most;)
+        if (atomic_compare_exchange_weak(&job->told[me].under_way, &most, bytes))
+            break;
 }
 
 void __real_link_cancel_send(struct link *link, struct link_send *send);
