@@ -412,6 +412,34 @@ static void forks_cannot_be_guarded_against(void **state)
     pair_close(&pair);
 }
 
+/* ---- Reads that flush ---- */
+
+/* Of a read that had ended when the last lane went, and was not told, nothing is heard; but of the next one. */
+static void reads_end_with_the_lanes(void **state)
+{
+    static struct life life;
+    (void)state;
+    if (!soft_here())
+        skip();
+    assert_true(open_both(&life) && connect_both(&life));
+    struct party *b = &life.pair.b;
+    know_memory(&life);
+    for (int round = 0; round < 2; round++) {
+        struct device_memory *to = &life.on_device[1];
+        under_test->flush(b->transport, life.pair.bt->lane->device, to->memory, to->place, (uint64_t)++life.flushes);
+        for (int i = 0; i < 1000 && under_test->arm(b->transport); i++)
+            usleep(100);
+        under_test->disarm(b->transport);
+        drop_lanes(&life);
+        for (int i = 0; i < 100; i++)
+            pair_step(&life.pair);
+        assert_true(connect_both(&life));
+    }
+    assert_true(exchange_devices(&life));
+    forget_memory(&life);
+    end_life(&life);
+}
+
 /* ---- A queue pair that stays ---- */
 
 static bool pair_is_in_error(uint32_t number)
@@ -462,6 +490,7 @@ static void what_cannot_be_ended_sends_nothing_more(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(forks_cannot_be_guarded_against),
     cmocka_unit_test(what_cannot_be_ended_sends_nothing_more),
+    cmocka_unit_test(reads_end_with_the_lanes),
     cmocka_unit_test(each_call_fails_once),
 };
 const struct group calls_group = {"calls", tests, sizeof tests / sizeof *tests};

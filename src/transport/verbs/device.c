@@ -132,8 +132,12 @@ void verbs_device_rest(struct verbs_device *device)
     struct verbs_shared *shared = &device->open.shared;
     if (device->lanes || !shared->slabs || device->stuck)
         return;
-    device->early_count = 0; /* of lanes that have ended */
+    device->early_count = 0; /* of lanes that have ended, and of reads of what these have stored */
     device->kept_first = device->kept_end = 0;
+    if (verbs_flush_close(device->owner->library, &device->open.flush) != 0) {
+        verbs_lose_device(device, "cannot end a queue pair");
+        return;
+    }
     int error = verbs_shared_close(shared);
     if (error)
         log_warn("RDMA device %s: cannot end its shared receives: %s", device->name, strerror(error));
