@@ -73,7 +73,7 @@ static void count_sent(struct link_send *send, tutti_result_t result)
     if (send == leaving && result == TUTTI_SUCCESS)
         job->told[me].unasked = true;
     under_way[send->tag.to] -= send->length;
-    atomic_load(&sent)(send, result);
+    atomic_load (&sent)(send, result);
 }
 
 /* Until the receiver has said that all of it is there. */
