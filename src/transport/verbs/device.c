@@ -127,6 +127,15 @@ static void unwatch(struct verbs_device *device)
     device->completions.fd = device->events.fd = -1;
 }
 
+/* False: the device is lost. */
+static bool end_flush(struct verbs_device *device)
+{
+    bool ended = verbs_flush_close(device->owner->library, &device->open.flush) == 0;
+    if (!ended)
+        verbs_lose_device(device, "cannot end a queue pair");
+    return ended;
+}
+
 void verbs_device_rest(struct verbs_device *device)
 {
     struct verbs_shared *shared = &device->open.shared;
@@ -134,10 +143,8 @@ void verbs_device_rest(struct verbs_device *device)
         return;
     device->early_count = 0; /* of lanes that have ended, and of reads of what these have stored */
     device->kept_first = device->kept_end = 0;
-    if (verbs_flush_close(device->owner->library, &device->open.flush) != 0) {
-        verbs_lose_device(device, "cannot end a queue pair");
+    if (!end_flush(device))
         return;
-    }
     int error = verbs_shared_close(shared);
     if (error)
         log_warn("RDMA device %s: cannot end its shared receives: %s", device->name, strerror(error));
@@ -159,10 +166,8 @@ void verbs_lose_device(struct verbs_device *device, const char *what)
 void verbs_flush_failed(struct verbs_device *device, const char *what)
 {
     log_warn("RDMA device %s: cannot flush GPU memory: %s; its lanes begin anew", device->name, what);
-    if (verbs_flush_close(device->owner->library, &device->open.flush) != 0) {
-        verbs_lose_device(device, "cannot end a queue pair");
+    if (!end_flush(device))
         return;
-    }
     fail_lanes(device, NULL, "cannot flush GPU memory");
 }
 
