@@ -44,6 +44,12 @@ static struct dynamic_head *head_of(const struct dynamic_work *work, char *heads
     return (struct dynamic_head *)(void *)(heads + (size_t)rank * work->head);
 }
 
+/* What a rank, which may be this one, has told this one. */
+static const struct dynamic_head *head_from(const struct dynamic_work *work, int rank)
+{
+    return head_of(work, rank == work->rank ? work->told : work->heard, rank);
+}
+
 static tutti_result_t dynamic_no_memory(const struct dynamic_work *work)
 {
     return error_set(TUTTI_SYSTEM_ERROR, "no memory for an exchange of %zu splits between %d ranks", work->splits,
@@ -193,7 +199,7 @@ static tutti_result_t tell_and_hear(struct dynamic_work *work)
     write_heads(work);
     tutti_result_t result = exchange_heads(work);
     for (int rank = 0; rank < work->nranks && result == TUTTI_SUCCESS; rank++)
-        result = check_head(work, rank, head_of(work, rank == work->rank ? work->told : work->heard, rank));
+        result = check_head(work, rank, head_from(work, rank));
     return result;
 }
 
@@ -208,9 +214,7 @@ static tutti_result_t store_lengths(struct dynamic_work *work)
     if (!work->all)
         return dynamic_no_memory(work);
     for (size_t i = 0; i < count; i++) {
-        const int rank = (int)(i / work->splits);
-        const struct dynamic_head *head = head_of(work, rank == work->rank ? work->told : work->heard, rank);
-        work->all[i] = head->rows[i % work->splits] & ~TAKEN;
+        work->all[i] = head_from(work, (int)(i / work->splits))->rows[i % work->splits] & ~TAKEN;
     }
     tutti_result_t result =
         slice_copy(channel, work->call->what.recv_splits, work->all, count * sizeof *work->all, true);
@@ -258,7 +262,7 @@ static int list_messages(const struct dynamic_work *work, int rank, bool sends, 
         return list_runs(work, head_of(work, work->told, rank)->rows, call->what.send_rows, like, out);
     }
     like.data = (char *)call->out + (size_t)rank * call->what.recv_stride * call->row;
-    return list_runs(work, head_of(work, rank == work->rank ? work->told : work->heard, rank)->rows, 0, like, out);
+    return list_runs(work, head_from(work, rank)->rows, 0, like, out);
 }
 
 static int list_all(const struct dynamic_work *work, struct p2p_item *out)
