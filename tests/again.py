@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 
-FAILED = ("FAIL", "TIMEOUT", "INTERRUPT", "ERROR", "UNEXPECTEDPASS")
+from sum_up import PASSED, SKIPPED
+
 REPORTS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 MOST = 3
 LIMIT = 150  # seconds for one test
@@ -20,7 +21,7 @@ SLOWER = 6  # times its limit of time, under a sanitizer
 def failed_of(path):
     with open(path, encoding="utf-8") as log:
         tests = [json.loads(line) for line in log if line.strip()]
-    return [test for test in tests if test["result"] in FAILED]
+    return [test for test in tests if test["result"] not in PASSED + SKIPPED]
 
 
 def has_report(test):
