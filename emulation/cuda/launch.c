@@ -11,19 +11,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BLOCKS_MOST  4096
 #define THREADS_MOST 1024
 #define CLUSTER_MOST 8
 #define ALIGNMENT    16u
 #define EXTRA_MOST   8
+#define AGAIN_US     1000
 
 struct cuda_launch {
     const struct work_kernel *kernel;
     CUcontext context;
     pthread_mutex_t lock;
-    pthread_cond_t done;
+    pthread_cond_t news; /* no block is left, or starved */
     size_t left;
+    bool starved; /* a block of it waits for a thread */
+    bool begun;   /* processors_lock held, as for failed */
+    bool failed;
 };
 
 struct launch_block {
@@ -84,22 +89,39 @@ static void block_over(struct cuda_launch *launch)
 {
     pthread_mutex_lock(&launch->lock);
     if (!--launch->left)
-        pthread_cond_signal(&launch->done);
+        pthread_cond_signal(&launch->news);
     pthread_mutex_unlock(&launch->lock);
 }
 
-/* Lock held. */
-static void begin_block(struct processors *device)
+static void launch_starve(struct cuda_launch *launch)
+{
+    pthread_mutex_lock(&launch->lock);
+    launch->starved = true;
+    pthread_cond_signal(&launch->news);
+    pthread_mutex_unlock(&launch->lock);
+}
+
+/* False: its launch, of which blocks have begun, must wait for a thread: a GPU begins a kernel as a whole or not at
+ * all. Lock held. */
+static bool begin_block(struct processors *device)
 {
     struct launch_block *block = device->head;
     struct cuda_launch *launch = block->launch;
-    device->head = block->next;
-    if (pool_start(&block->task, 1, sizeof block->task)) {
+    struct launch_block *next = block->next;
+    if (!launch->failed && pool_start(&block->task, 1, sizeof block->task)) {
+        launch->begun = true;
         device->busy++;
+    } else if (launch->begun) {
+        launch_starve(launch);
+        return false;
     } else {
-        context_fail(launch->context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        if (!launch->failed)
+            context_fail(launch->context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        launch->failed = true;
         block_over(launch);
     }
+    device->head = next;
+    return true;
 }
 
 /* Lock held. */
@@ -107,7 +129,8 @@ static void begin_blocks(struct processors *device)
 {
     while (device->head && device->busy + device->head->together <= config_get()->processors)
         for (int left = device->head->together; left; left--)
-            begin_block(device);
+            if (!begin_block(device))
+                return;
 }
 
 static void run_block(struct pool_task *task)
@@ -153,11 +176,27 @@ static void place(struct launch_block *block, size_t i, const struct kernel_grid
     block->at[2] = (unsigned)(i / grid->grid[0] / grid->grid[1]);
 }
 
+static void begin_again(struct processors *device)
+{
+    usleep(AGAIN_US);
+    pthread_mutex_lock(&processors_lock);
+    begin_blocks(device);
+    pthread_mutex_unlock(&processors_lock);
+}
+
 static void wait_for_blocks(struct cuda_launch *launch)
 {
     pthread_mutex_lock(&launch->lock);
-    while (launch->left)
-        pthread_cond_wait(&launch->done, &launch->lock);
+    while (launch->left) {
+        if (!launch->starved) {
+            pthread_cond_wait(&launch->news, &launch->lock);
+            continue;
+        }
+        launch->starved = false;
+        pthread_mutex_unlock(&launch->lock);
+        begin_again(&processors[launch->context->device]);
+        pthread_mutex_lock(&launch->lock);
+    }
     pthread_mutex_unlock(&launch->lock);
 }
 
@@ -176,7 +215,7 @@ static void launch_run(const struct work *work)
     struct cuda_launch launch = {.kernel = kernel, .context = context, .left = count};
     struct launch_block *blocks = malloc(count * sizeof(*blocks));
     pthread_mutex_init(&launch.lock, NULL);
-    pthread_cond_init(&launch.done, NULL);
+    pthread_cond_init(&launch.news, NULL);
     for (size_t i = 0; blocks && i < count; i++)
         place(&blocks[i], i, &kernel->grid, &launch);
     if (blocks) {
@@ -185,7 +224,7 @@ static void launch_run(const struct work *work)
     } else {
         context_fail(context, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     }
-    pthread_cond_destroy(&launch.done);
+    pthread_cond_destroy(&launch.news);
     pthread_mutex_destroy(&launch.lock);
     free(blocks);
 }
