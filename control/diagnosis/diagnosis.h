@@ -31,6 +31,8 @@ struct process_facts {
     uint64_t stops;          /* and how often */
     uint64_t killed;         /* processes of its control group that were killed for memory so far */
     uint64_t faults;         /* pages so far that it had to wait for: major faults, of all threads */
+    uint32_t watched;        /* how often its state was looked at from these facts to the next; 0: agents do not tell */
+    uint32_t blocked;        /* and how often it waited in the kernel then (PROCESS_BLOCKED) */
     uint32_t stopped_parent; /* the process that started this one, if it is stopped; agents do not tell */
     bool replaced;           /* the process lives, and runs another program: exec */
     bool frozen;             /* by a control group */

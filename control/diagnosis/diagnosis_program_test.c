@@ -5,13 +5,21 @@
  */
 #include "diagnosis/diagnosis_testing.h"
 
-#include "base/clock.h"
+#include "diagnosis/process.h"
 
+#include "base/clock.h"
+#include "wire/boxfile.h"
+
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -317,6 +325,7 @@ enum {
     ONE_HOST_LARGER,
     IN_THE_KERNEL,
     ONE_IN_THE_KERNEL,
+    OFTEN_IN_THE_KERNEL, /* at neither look */
     HOWS
 };
 
@@ -368,8 +377,10 @@ static struct made_job slower(uint64_t ago, int how)
                    how == AS_BEFORE ? 1 : 20, before);
             sample(box, 12 * NS_PER_S, 0, 4 * NS_PER_S, 1, bytes);
         }
-        if (how >= IN_THE_KERNEL && rank < (how == IN_THE_KERNEL ? 2 : 1))
+        if (how >= IN_THE_KERNEL && how < OFTEN_IN_THE_KERNEL && rank < (how == IN_THE_KERNEL ? 2 : 1))
             job.facts[rank].state = PROCESS_BLOCKED;
+        if (how == OFTEN_IN_THE_KERNEL)
+            job.facts[rank].watched = 20, job.facts[rank].blocked = rank ? 11 : 7;
         for (size_t i = 0; (how == ONE_HOST || how == ONE_HOST_LARGER) && i < box->sample_count;
              i++) { /* in shared memory: nothing is sent */
             uint64_t calls = box->samples[i].calls, quick = calls < 960 ? calls : 960;
@@ -380,6 +391,38 @@ static struct made_job slower(uint64_t ago, int how)
         box->realtime_offset = 24 * (int64_t)HOUR - MADE_NOW + (how == LONG_AGO ? 0 : 7200 * (int64_t)NS_PER_S);
     }
     return job;
+}
+
+/* A rank that is in the kernel for four fifths of the time, beside one that sleeps. */
+static void test_states_are_watched(void **state)
+{
+    struct made_job job = made_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        pid_t child = fork();
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;) {
+                if (!rank && vfork() == 0) { /* its parent waits in the kernel */
+                    poll(NULL, 0, 40);
+                    _exit(0);
+                }
+                poll(NULL, 0, 10);
+                waitpid(-1, NULL, WNOHANG);
+            }
+        }
+        job.boxes[rank]->alive = true;
+        job.boxes[rank]->header.pid = (uint32_t)child;
+        job.boxes[rank]->header.pid_namespace = boxfile_pid_namespace();
+    }
+    while (!job.facts[0].blocked)
+        process_facts_watch(job.boxes, job.facts, 2, 200 * NS_PER_MS);
+    for (int rank = 0; rank < 2; rank++) {
+        kill((pid_t)job.boxes[rank]->header.pid, SIGKILL);
+        waitpid((pid_t)job.boxes[rank]->header.pid, NULL, 0);
+    }
+    assert_true(job.facts[0].watched >= job.facts[0].blocked);
+    assert_true(job.facts[1].watched > job.facts[1].blocked);
+    made_free(&job);
 }
 
 static void expect_slower(int how, const struct findings *found)
@@ -398,6 +441,8 @@ static void expect_slower(int how, const struct findings *found)
                      "and 20.0 at best; nobody stands out",
         [IN_THE_KERNEL] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 "
                           "s, and 20.0 at best; nobody stands out",
+        [OFTEN_IN_THE_KERNEL] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last "
+                                "12.0 s, and 20.0 at best; nobody stands out",
         [SILENT] = "communicator world is slow since 01:59: each rank made 1.0 calls a second in the last 12.0 s, and "
                    "20.0 at best; nobody stands out",
     };
@@ -410,10 +455,12 @@ static void expect_slower(int how, const struct findings *found)
     if (how == ONE_HOST)
         assert_string_equal(found->items->evidence[0], "its best: from 01:59 for 32.0 s, 2e+04 bytes a second in "
                                                        "collectives of each rank; now 1e+03");
-    if (how == IN_THE_KERNEL)
+    if (how == IN_THE_KERNEL || how == OFTEN_IN_THE_KERNEL)
         assert_string_equal(found->items->evidence[found->items->evidence_count - 1],
-                            "ranks 0 1 wait in the kernel just now (state D), for a disk, a network file system or a "
-                            "device");
+                            how == IN_THE_KERNEL ? "ranks 0 1 wait in the kernel (state D), for a disk, a network file "
+                                                   "system or a device"
+                                                 : "ranks 1 2 wait in the kernel (state D), for a disk, a network file "
+                                                   "system or a device");
     if (how == SLOWER) {
         assert_string_equal(found->items->evidence[0],
                             "its best: from 01:59 for 32.0 s, 1e+06 bytes a second of each rank; now 1e+04");
@@ -507,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_lanes_beside_a_hang),
         cmocka_unit_test(test_frozen_or_out_of_memory),
         cmocka_unit_test(test_computes_on_a_crowded_machine),
+        cmocka_unit_test(test_states_are_watched),
         cmocka_unit_test(test_slower_than_before),
         cmocka_unit_test(test_slower_whoever_is),
         cmocka_unit_test(test_slower_by_an_interface),

@@ -3,9 +3,9 @@
  * Rule: a job that is slower than it was. Each rank makes less than half of the calls a second that it made in its best
  * hour, or in the best quarter of a shorter life. It sends less than half of the bytes, has less than half in
  * collectives, and is in calls for most of the time. A program that computes for longer, or a rank that saves
- * something, is outside of calls; but most ranks that wait in the kernel there do not compute. A program that now sends
- * larger messages sends as many bytes. The best hour stays in the samples of the black box, so the verdict stays while
- * the job is slow.
+ * something, is outside of calls. Ranks that wait in the kernel there for much of the time do not compute. A program
+ * that now sends larger messages sends as many bytes. The best hour stays in the samples of the black box, so the
+ * verdict stays while the job is slow.
  */
 #include "diagnosis/slowed.h"
 
@@ -238,12 +238,28 @@ static bool say_slow_senders(const struct scene *scene, struct finding *finding,
     return list.count && list.count < group->count;
 }
 
-/* Ranks that wait in the kernel just now, for a disk or a network file system. */
-static struct rank_list blocked_in(const struct member_group *group)
+/* Part of the time that a rank waits in the kernel, for a disk or a network file system. */
+static double blocked_part(const struct scene *scene, const struct member *member)
+{
+    const struct process_facts *before = facts_before(scene, member);
+    if (before && before->watched)
+        return (double)before->blocked / before->watched;
+    return member->facts->state == PROCESS_BLOCKED ? SLOWED_MOMENT : 0;
+}
+
+static double blocked_parts(const struct scene *scene, const struct member_group *group)
+{
+    double sum = 0;
+    for (size_t i = 0; i < group->count; i++)
+        sum += blocked_part(scene, &group->members[i]);
+    return sum / (double)group->count;
+}
+
+static struct rank_list blocked_in(const struct scene *scene, const struct member_group *group)
 {
     struct rank_list list = {0};
     for (size_t i = 0; i < group->count; i++)
-        if (group->members[i].facts->state == PROCESS_BLOCKED)
+        if (blocked_part(scene, &group->members[i]) >= SLOWED_BLOCKED)
             list_member(&list, &group->members[i]);
     return list;
 }
@@ -253,7 +269,7 @@ static struct rank_list blocked_in(const struct member_group *group)
 static void report(struct scene *scene, struct findings *findings, struct member_group *group,
                    const struct slowed_pace *sum, const double *outside)
 {
-    struct rank_list blocked = blocked_in(group);
+    struct rank_list blocked = blocked_in(scene, group);
     double ranks = (double)group->count;
     const struct blackbox *box = group->members->box;
     struct finding *finding = finding_add_rank(findings, FINDING_SLOWED, group->members->comm, -1);
@@ -273,8 +289,7 @@ static void report(struct scene *scene, struct findings *findings, struct member
               (sent ? sum->bytes : sum->called) / ranks);
     prove_kinds(finding, sum, sum->inside / ranks);
     if (blocked.count)
-        prove(finding,
-              "rank%s%s wait%s in the kernel just now (state D), for a disk, a network file system or a device",
+        prove(finding, "rank%s%s wait%s in the kernel (state D), for a disk, a network file system or a device",
               blocked.count == 1 ? "" : "s", list_text(&blocked), blocked.count == 1 ? "s" : "");
 }
 
@@ -282,9 +297,9 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
 {
     struct slowed_pace sum = {0}, one;
     double *outside = calloc(group->count, sizeof *outside);
-    bool slow = outside != NULL, most_blocked = 2 * blocked_in(group).count > group->count;
+    bool slow = outside != NULL, blocked = blocked_parts(scene, group) >= SLOWED_BLOCKED;
     for (size_t i = 0; slow && i < group->count; i++) {
-        slow = is_slowed(group->members[i].box, most_blocked, &one);
+        slow = is_slowed(group->members[i].box, blocked, &one);
         sum.calls += one.calls, sum.bytes += one.bytes, sum.called += one.called, sum.inside += one.inside;
         sum.best_calls += one.best_calls, sum.best_bytes += one.best_bytes, sum.best_called += one.best_called;
         if (!i || one.since < sum.since)
@@ -294,8 +309,7 @@ static void judge(struct scene *scene, struct findings *findings, struct member_
             sum.in[j] += one.in[j];
         scene->steps += WIRE_BOX_OPS;
     }
-    if (slow &&
-        (most_blocked || sum.best_bytes + sum.best_called > 0)) /* no size of messages keeps ranks in the kernel */
+    if (slow && (blocked || sum.best_bytes + sum.best_called > 0)) /* no size of messages keeps ranks in the kernel */
         report(scene, findings, group, &sum, outside);
     free(outside);
 }

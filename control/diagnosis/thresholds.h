@@ -96,6 +96,8 @@
 #define SLOWED_LIFE      4                 /* or for this part of a shorter life, */
 #define SLOWED_BEFORE_NS (30 * NS_PER_S)   /* and at least for this */
 #define SLOWED_CALLS     4                 /* calls in the latest time: fewer tell nothing */
+#define SLOWED_BLOCKED   0.4               /* or ranks wait in the kernel for this part of the time, on average: */
+#define SLOWED_MOMENT    0.75              /* a rank that was seen there at one look, and not watched, counts so much */
 #define SLOWED_STANDS    0.2               /* part of the time that one rank alone has: the rank stands out */
 
 #define HICCUP_RECENT_NS (3600 * NS_PER_S) /* lanes that were slow earlier do not count */
