@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model of processes that own an interface each and all send at once: what borrowing costs where nothing is idle. The
- * rule and what it is told are those of the library; interfaces serve one segment after the other. A process sees what
- * has landed, and puts more, only when it runs.
+ * Two models, with the rule of the library and what that is told. First of processes that own an interface each and all
+ * send at once: what borrowing costs where nothing is idle. Interfaces serve one segment after the other. A process
+ * sees what has landed, and puts more, only when it runs. Then of lanes to a far peer.
  */
 #include "base/param.h"
 #include "link/lane.h"
@@ -201,12 +201,101 @@ static void test_slow(void **state)
     assert_true(time[BORROW] < 1.1 * time[ALL] && time[BORROW] < 0.5 * time[OWN]);
 }
 
+/* ---- Far peers ---- */
+
+/* A model of an interface that two lanes borrow. It sends one segment after the other, which is known to have come a
+ * round trip later. Times are those that it takes for a segment. */
+#define LASTS       800
+#define FAR_FLIGHTS 256
+
+struct far {
+    struct path_nic nic;
+    struct board_use use;
+    struct link_lane lane[2];
+    struct far_flight {
+        uint64_t posted, comes;
+        int lane;
+    } flight[FAR_FLIGHTS]; /* in the order in which they come */
+    unsigned first, next;
+    uint64_t now, free; /* when it has sent all that was put */
+};
+
+struct far_found {
+    double rate;   /* of its own, */
+    unsigned most; /* segments under way, */
+    double queue;  /* and of these what had not left, when one came */
+};
+
+static bool far_may(struct far *far, int lane)
+{
+    const struct path_payload payload = {.left = SEGMENT};
+    struct path_nic own = {.own = true};
+    const struct path_lane direct = {.nic = &own}, *lanes[] = {&direct, &far->lane[lane].view}, *out[2];
+    return path_borrow(lanes, 2, &payload, SEGMENT, out) == 2;
+}
+
+static void far_put(struct far *far, int lane, uint64_t trip)
+{
+    far->free = (far->free > far->now ? far->free : far->now) + SERVES;
+    far->flight[far->next++ % FAR_FLIGHTS] = (struct far_flight){far->now, far->free + trip * SERVES, lane};
+    assert_true(far->next - far->first < FAR_FLIGHTS);
+    nics_begin(&far->lane[lane], SEGMENT, true);
+}
+
+static void far_land(struct far *far)
+{
+    const struct far_flight *flight = &far->flight[far->first++ % FAR_FLIGHTS];
+    far->now = flight->comes;
+    nics_borrowed(&far->lane[flight->lane], far->now - flight->posted);
+    nics_end(&far->lane[flight->lane], SEGMENT, true);
+}
+
+/* told: round trip, as lanes know it; 0: not at all. The first half of the time does not count. */
+static struct far_found far_run(int lanes, uint64_t trip, uint64_t told)
+{
+    struct far far = {.nic = {.owners = 1}};
+    struct far_found found = {0};
+    far.nic.use = &far.use;
+    for (int i = 0; i < lanes; i++)
+        far.lane[i].view = (struct path_lane){.idle = true, .nic = &far.nic, .trip = told * SERVES};
+    setenv("TUTTI_BORROW", "2", 1);
+    param_reload();
+    while (far.now < LASTS * SERVES) {
+        for (int i = 0; i < lanes; i++)
+            while (far_may(&far, i))
+                far_put(&far, i, trip);
+        found.most = far.next - far.first > found.most ? far.next - far.first : found.most;
+        far_land(&far);
+        double queue = far.free > far.now ? (double)(far.free - far.now) / SERVES : 0;
+        bool counts = far.now > LASTS * SERVES / 2;
+        found.rate += counts ? 2.0 / LASTS : 0;
+        found.queue = counts && queue > found.queue ? queue : found.queue;
+    }
+    return found;
+}
+
+/* What is on its way does not count, so the way is filled; and what waits stays little. */
+static void test_a_far_peer(void **state)
+{
+    for (uint64_t trip = 1; trip <= 16; trip *= 2)
+        for (int lanes = 1; lanes <= 2; lanes++) {
+            struct far_found true_trip = far_run(lanes, trip, trip), too_long = far_run(lanes, trip, 3 * trip);
+            print_message("%d lanes, round trip %d: rate %.2f, queue %.1f; told three times as much: %.2f, %.1f\n",
+                          lanes, (int)trip, true_trip.rate, true_trip.queue, too_long.rate, too_long.queue);
+            assert_true(true_trip.rate >= 0.6 && true_trip.queue <= 2);
+            assert_true(too_long.rate >= 0.6 && too_long.queue <= 16);
+            struct far_found not_told = far_run(lanes, trip, 0);
+            assert_int_equal(not_told.most, 2);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_busy),
         cmocka_unit_test(test_starved),
         cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_a_far_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
