@@ -26,15 +26,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BOARD_MAGIC 0x34304452414f4254ull /* "TBOARD04": another layout has another file */
+#define BOARD_MAGIC 0x35304452414f4254ull /* "TBOARD05": another layout has another file */
 #define FOLDER      "/dev/shm/"
 #define LOOK_AGAIN  (2 * NS_PER_MS)
-#define TRIES       1000 /* to be alone with the board: one that was stopped in the middle keeps nobody */
+#define STILL       NS_PER_S /* without a word of what waits */
+#define TRIES       1000     /* to be alone with the board: one that was stopped in the middle keeps nobody */
 
 struct board_slot {
     _Alignas(64) _Atomic uint32_t taken; /* by the process of this number, which may be gone: the lock says */
     struct board_use use[BOARD_NICS];
 };
+_Static_assert(BOARD_MAGIC >> 56 == '5' && sizeof(struct board_slot) == 2688, "another layout has another magic");
 
 struct board {
     int fd; /* -1: not open */
@@ -89,6 +91,7 @@ static void board_clear(struct board_slot *slot)
         atomic_store(&slot->use[i].nic, 0);
         atomic_store(&slot->use[i].outstanding, 0);
         atomic_store(&slot->use[i].waiting, 0);
+        atomic_store(&slot->use[i].told, 0);
         atomic_store(&slot->use[i].owned, 0);
         atomic_store(&slot->use[i].pace, 0);
         atomic_store(&slot->use[i].out, 0);
@@ -298,12 +301,14 @@ static uint64_t latest(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-static void board_add(struct board_sum *sum, const struct board_slot *slot, const struct board_use *use)
+static void board_add(struct board_sum *sum, const struct board_slot *slot, const struct board_use *use, uint64_t now)
 {
+    uint64_t told = atomic_load_explicit(&use->told, memory_order_relaxed);
     uint64_t outstanding = atomic_load_explicit(&use->outstanding, memory_order_relaxed);
     bool owned = atomic_load_explicit(&use->owned, memory_order_relaxed);
     sum->outstanding += outstanding;
-    sum->waiting += atomic_load_explicit(&use->waiting, memory_order_relaxed);
+    if (now < told || now - told < STILL)
+        sum->waiting += atomic_load_explicit(&use->waiting, memory_order_relaxed);
     sum->out = latest(sum->out, atomic_load_explicit(&use->out, memory_order_relaxed));
     sum->in = latest(sum->in, atomic_load_explicit(&use->in, memory_order_relaxed));
     sum->processes++;
@@ -325,7 +330,7 @@ struct board_sum board_look(struct board *board, uint64_t nic, uint64_t now)
         for (int i = 0; i < BOARD_NICS; i++) { /* filled from the first on, each with another one */
             uint64_t name = atomic_load_explicit(&one->use[i].nic, memory_order_relaxed);
             if (name == nic)
-                board_add(&sum, one, &one->use[i]);
+                board_add(&sum, one, &one->use[i], now);
             if (name == nic || !name)
                 break;
         }

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 #define BOARD_SLOTS 256
-#define BOARD_NICS  16
+#define BOARD_GPUS  9  /* of the following: those where a process has slots of relays, and its own */
+#define BOARD_NICS  41 /* that a process uses, and those GPUs */
 #define BOARD_PATH  96
 
 /* What one process does by one interface. */
@@ -21,6 +22,7 @@ struct board_use {
     _Atomic uint64_t nic;         /* its name, hashed; 0: none */
     _Atomic uint64_t outstanding; /* bytes put that peers do not have yet */
     _Atomic uint64_t waiting;     /* those of them that borrow it, and have not left this host, as far as can be told */
+    _Atomic uint64_t told;        /* when that was written last, ns of CLOCK_MONOTONIC */
     _Atomic uint64_t owned;       /* 1: this process owns it */
     _Atomic uint64_t pace;        /* ns for which it serves a MiB of its owner; 0: not known */
     _Atomic uint64_t out;         /* until when its owner wants it for what it sends, ns of CLOCK_MONOTONIC; */
@@ -29,7 +31,8 @@ struct board_use {
 
 /* Of the processes but this one. */
 struct board_sum {
-    uint64_t outstanding, waiting;
+    uint64_t outstanding;
+    uint64_t waiting; /* what a process that stands still had waiting has left */
     uint64_t out, in; /* the latest */
     uint64_t pace;    /* the quickest of an owner; 0: not known */
     int processes;    /* that use the interface, */

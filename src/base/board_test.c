@@ -22,7 +22,8 @@
 
 #define FOREVER (UINT64_MAX / 2)
 
-static uint64_t host; /* of this run alone */
+static uint64_t host;           /* of this run alone */
+static uint64_t told = FOREVER; /* by processes that begin */
 static char path[BOARD_PATH];
 
 static int setup(void **state)
@@ -53,6 +54,7 @@ static pid_t begin(uint64_t bytes)
             _exit(1);
         atomic_fetch_add(&use->outstanding, bytes);
         atomic_fetch_add(&use->waiting, bytes / 4);
+        atomic_store(&use->told, told);
         atomic_store(&use->out, bytes);
         if (write(ready[1], "y", 1) != 1)
             _exit(1);
@@ -179,6 +181,21 @@ static void test_who_is_killed_is_not_counted(void **state)
         sum -= 1000u << i;
         assert_sum(board, OTHERS - 1 - i, sum, i == OTHERS - 1 ? 0 : 1000u << (OTHERS - 1));
     }
+    board_close(board);
+}
+
+/* Borrowers that are stopped keep nobody else from an interface. */
+static void test_what_waits_for_long_has_left(void **state)
+{
+    struct board *board = board_open(host);
+    told = 100 * NS_PER_S;
+    pid_t pid = begin(40);
+    assert_int_equal(board_look(board, NIC, told + NS_PER_S - 1).waiting, 10);
+    struct board_sum sum = board_look(board, NIC, told + NS_PER_S);
+    assert_int_equal(sum.waiting, 0);
+    assert_int_equal(sum.outstanding, 40);
+    told = FOREVER;
+    finish(pid);
     board_close(board);
 }
 
@@ -423,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_right_after_each_kill),
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_who_is_killed_is_not_counted),
+        cmocka_unit_test(test_what_waits_for_long_has_left),
         cmocka_unit_test(test_memory_is_asked_for),
         cmocka_unit_test(test_slots_are_used_again),
         cmocka_unit_test(test_a_child_has_a_slot_of_its_own),

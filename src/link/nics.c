@@ -18,6 +18,7 @@
 #define PACE   1048576     /* bytes that a pace is for */
 #define SLOW   3           /* times the pace that others' interfaces have */
 #define ODD    8           /* times as long as others: one that was seen so late tells of the process, not of the NIC */
+_Static_assert(BOARD_NICS >= LINK_NICS + BOARD_GPUS, "each interface has a place on the board");
 
 uint64_t nics_name(const struct transport_nic *about)
 {
@@ -201,9 +202,11 @@ void nics_served(struct path_nic *nic, uint64_t length, uint64_t posted, uint64_
 static void nics_tell_waiting(struct link_lane *lane)
 {
     struct lane_borrowed *borrowed = &lane->borrowed;
+    struct board_use *use = lane->view.nic->use;
     uint64_t waiting = (uint64_t)((double)borrowed->bytes * (1 - borrowed->gone)), before = borrowed->waiting;
     borrowed->waiting = waiting;
-    atomic_fetch_add_explicit(&lane->view.nic->use->waiting, waiting - before, memory_order_relaxed);
+    atomic_store_explicit(&use->told, clock_ns(), memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->waiting, waiting - before, memory_order_relaxed);
 }
 
 /* more: modulo 2^64. */

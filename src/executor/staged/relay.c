@@ -22,6 +22,7 @@
 #define LOOK_LATE (500 * NS_PER_MS) /* and while there is none, or at how much is free */
 #define LOW       32                /* less than this part of a GPU's memory is free: it is given back; */
 #define ENOUGH    16                /* less than this part: none is made */
+_Static_assert(BOARD_GPUS > RELAYS, "each GPU has a place on the board, the process's own one, too");
 
 /* ---- Which GPUs ---- */
 
