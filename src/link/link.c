@@ -238,8 +238,10 @@ static void link_free(struct link *link)
 {
     link->lost = true; /* for whoever sends from inside done() */
     snprintf(link->reason, sizeof link->reason, "this process leaves");
-    for (lane_set left = link->present; left; left &= left - 1)
+    for (lane_set left = link->present; left; left &= left - 1) {
         lane_close(&link->lane[lane_first(left)]);
+        flight_drop_all(&link->lane[lane_first(left)]); /* others of this process may stay on the board */
+    }
     message_drop_all(link);
     match_fail_all(link, TUTTI_REMOTE_ERROR);
     early_drop_all(link);

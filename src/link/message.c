@@ -44,6 +44,7 @@ static struct message *message_new(struct link *link, const struct wire_message 
     link->out.bytes += message->length;
     struct wire_message said = *head;
     nics_say(link, &said);
+    nics_said(link, &said);
     memcpy(message->bytes + prefix, &said, sizeof said);
     if (length)
         memcpy(message->bytes + prefix + sizeof *head, body, length);
@@ -159,7 +160,10 @@ bool message_say_on(struct link_lane *lane, unsigned kind, const void *body, siz
     nics_say(lane->link, &head);
     struct iovec parts[3] = {{&sequence, sizeof sequence}, {&head, sizeof head}, {(void *)body, length}};
     int first = lane->link->lossless, end = length ? 3 : 2;
-    return lane->carrier && lane->ops->msg(lane->carrier, parts + first, end - first) == TUTTI_SUCCESS;
+    if (!lane->carrier || lane->ops->msg(lane->carrier, parts + first, end - first) != TUTTI_SUCCESS)
+        return false;
+    nics_said(lane->link, &head);
+    return true;
 }
 
 bool message_send_on(struct link_lane *lane, unsigned kind)

@@ -83,9 +83,11 @@ static void nics_own(struct link_domain *domain, const struct transport_ops *ops
     int count = 0, least = 0;
     for (int i = 0; i < domain->nics; i++) {
         const struct path_nic *nic = &domain->nic[i];
+        if (nic->ops != ops)
+            continue;
         if (nic->own)
             return;
-        if (nic->ops == ops && (!least || nic->about.distance < least))
+        if (!least || nic->about.distance < least)
             least = nic->about.distance;
     }
     for (int i = 0; i < domain->nics; i++) {
@@ -138,14 +140,20 @@ void nics_note(struct path_nic *nic, const struct board_sum *sum, uint64_t now)
     nic->lent = sum->waiting;
 }
 
-void nics_compare(struct path_nic *nics, int count)
+/* The quickest pace that others have by an interface of the transport. */
+static uint64_t nics_best(const struct path_nic *nics, int count, const struct transport_ops *ops)
 {
     uint64_t best = UINT64_MAX / SLOW;
     for (int i = 0; i < count; i++)
-        if (!nics[i].own && nics[i].theirs && nics[i].theirs < best)
+        if (nics[i].ops == ops && !nics[i].own && nics[i].theirs && nics[i].theirs < best)
             best = nics[i].theirs;
+    return best;
+}
+
+void nics_compare(struct path_nic *nics, int count)
+{
     for (int i = 0; i < count; i++)
-        nics[i].slow = nics[i].own && nics[i].pace > SLOW * best;
+        nics[i].slow = nics[i].own && nics[i].pace > SLOW * nics_best(nics, count, nics[i].ops);
 }
 
 void nics_look(struct link_domain *domain, uint64_t now)
@@ -170,11 +178,13 @@ static uint64_t nics_quiet(uint64_t took, uint64_t comes)
     return quiet < LEAST ? LEAST : quiet < MOST ? quiet : MOST;
 }
 
+/* What landed before the latest put is perhaps heard of after it. */
 void nics_serves(struct path_nic *nic, uint64_t now)
 {
     uint64_t quiet = nic->took ? nics_quiet(nic->took, 0) : MOST; /* before any has landed nobody knows */
+    nic->serves = now > nic->serves ? now : nic->serves;
     if (nic->use && nic->own)
-        atomic_store_explicit(&nic->use->out, now + quiet, memory_order_relaxed);
+        atomic_store_explicit(&nic->use->out, nic->serves + quiet, memory_order_relaxed);
 }
 
 /* A process that seldom runs sees many segments at once: the first took long, and the others no time. So the mean
@@ -303,9 +313,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
     if (++link->nics.came % BATCH)
         return false;
     nics_look(link->domain, now);
-    uint16_t idle = nics_mask(link, false), before = link->nics.told;
-    link->nics.told = idle;
-    return idle != before;
+    return nics_mask(link, false) != link->nics.told;
 }
 
 bool nics_any_idle(struct link_domain *domain, const struct transport_ops *ops, uint32_t devices, bool comes)

@@ -22,6 +22,11 @@ bool nics_is_chosen(const struct link_domain *domain, const struct path_nic *nic
 void nics_list(struct link_domain *domain, int transport);
 /* What the message says of our lanes; and what the peer's message says of its own. */
 void nics_say(const struct link *link, struct wire_message *head);
+/* The message is on its way, or kept until it can be. */
+static inline void nics_said(struct link *link, const struct wire_message *head)
+{
+    link->nics.told = head->idle;
+}
 void nics_hear(struct link *link, const struct wire_message *head);
 /* A segment of a payload in this slot has come. Returns true if the peer should be told that the interface of another
  * lane is idle here, or is no more. */

@@ -57,7 +57,8 @@ struct path_nic {
     bool own;             /* this process owns it, among those of the host (base/board.h), or has no other one */
     uint64_t took;        /* ns for which it serves a segment of its owner, the mean of the latest; */
     uint64_t pace;        /* a MiB of its owner */
-    uint64_t served;      /* when it had served one last */
+    uint64_t served;      /* when it had served one last, */
+    uint64_t serves;      /* or was given one to serve */
     uint64_t came;        /* when a segment came by it last whose sender owns the interface at its end, */
     uint32_t came_in;     /* the slot of its payload, */
     const void *came_by;  /* its link, */

@@ -159,6 +159,10 @@ static void test_how_long_an_owner_wants_it(void **state)
         assert_true(turn < 10 || wanted(&use, now) >= whole / 2);
         assert_true(turn < 10 || wanted(&use, now) <= whole * 2);
     }
+    uint64_t before = now; /* what landed long ago is heard of after a put */
+    nics_serves(&nic, now += 10 * whole);
+    nics_served(&nic, SEGMENT, before, before + NS_PER_MS);
+    assert_true(wanted(&use, now) >= whole / 2);
 }
 
 /* ---- Another process ---- */
@@ -424,6 +428,87 @@ static void test_an_owner_far_away(void **state)
     end(script);
 }
 
+/* Steps until the sender knows whether the second interface is idle at the peer, for three batches at most. */
+static bool hears(struct script *script, bool idle)
+{
+    const struct link_lane *lane = &script->side[0].link->lane[DATA + 1];
+    usleep(200); /* a look at the board is old */
+    for (int end = put[DATA] + put[DATA + 1] + 24; nics_is_idle(lane) != idle && put[DATA] + put[DATA + 1] < end;)
+        step(script);
+    return nics_is_idle(lane) == idle;
+}
+
+/* What is idle is said again if the sender has heard otherwise meanwhile, or if it could not be said. */
+static void test_what_the_sender_knows(void **state)
+{
+    struct script *script = begin(true);
+    struct payload *pair[2][2];
+    payload_pair(script, 0, ++seq, 256 * SEGMENT, pair[0]);
+    assert_true(hears(script, true));
+    tell('i');
+    assert_true(hears(script, false));
+    tell('f');
+    usleep(200);
+    payload_pair(script, 0, ++seq, 256 * SEGMENT, pair[1]);
+    while (script_act(script, 0, 0, SCRIPT_DELIVER) || script_act(script, 1, 0, SCRIPT_DELIVER))
+        ;
+    assert_true(nics_is_idle(&script->side[0].link->lane[DATA + 1])); /* the credit says it */
+    tell('i');
+    assert_true(hears(script, false));
+    tell('f');
+    assert_true(hears(script, true) && script_act(script, 1, 0, SCRIPT_FULL));
+    tell('i');
+    assert_false(hears(script, false));
+    assert_true(script_act(script, 1, 0, SCRIPT_ROOM) && hears(script, false));
+    script_settle(script);
+    for (int i = 0; i < 2; i++) {
+        assert_true(payload_pair_right(pair[i]));
+        payload_pair_free(pair[i]);
+    }
+    end(script);
+}
+
+/* Whatever carried segments first. */
+static void test_an_interface_of_each_transport(void **state)
+{
+    struct script *script = begin(false);
+    struct link_domain *domain = script->side[0].domain;
+    int transport = script->side[0].link->planned[0], own = 0;
+    nics_list(domain, transport);
+    for (int i = 0; i < domain->nics; i++)
+        own += domain->nic[i].own && domain->nic[i].ops == domain->ops[transport];
+    assert_int_equal(own, 1);
+    struct path_nic nic[] = {{.ops = domain->ops[0], .own = true, .pace = 100}, {.ops = domain->ops[1], .theirs = 1}};
+    nics_compare(nic, 2);
+    assert_false(nic[0].slow); /* those of the other transport do not count */
+    nic[1].ops = nic[0].ops;
+    nics_compare(nic, 2);
+    assert_true(nic[0].slow);
+    end(script);
+}
+
+/* A domain whose peer has died closes with segments under way; another one of the process stays on the board. */
+static void test_a_domain_closes(void **state)
+{
+    struct script *script = begin(false);
+    struct payload *pair[2];
+    struct board_use *use = script->side[0].domain->nic[1].use;
+    payload_pair(script, 0, ++seq, 32 * SEGMENT, pair);
+    for (int i = 0; i < 100 && !atomic_load(&use->waiting); i++)
+        for (int side = 0; side < 2; side++)
+            script_act_all(script, side, SCRIPT_DELIVER);
+    assert_true(atomic_load(&use->waiting) && script_act(script, 0, 0, SCRIPT_KILL));
+    for (int side = 0; side < 2; side++) {
+        script_act(script, side, 0, SCRIPT_DOWN);
+        link_mourn(script->side[side].domain, link_peer(script->side[side].link)->uuid);
+    }
+    link_domain_close(script->side[0].domain);
+    script->side[0].domain = NULL;
+    assert_int_equal(atomic_load(&use->waiting) + atomic_load(&use->outstanding), 0);
+    end(script);
+    payload_pair_free(pair);
+}
+
 /* Only one end takes part: the other end's interfaces count as idle, and it may use all itself. */
 static void test_a_peer_that_does_not_take_part(void **state)
 {
@@ -454,6 +539,9 @@ int main(void)
         cmocka_unit_test(test_the_own_interface_dies),
         cmocka_unit_test(test_a_borrowed_interface_dies),
         cmocka_unit_test(test_an_owner_far_away),
+        cmocka_unit_test(test_what_the_sender_knows),
+        cmocka_unit_test(test_an_interface_of_each_transport),
+        cmocka_unit_test(test_a_domain_closes),
         cmocka_unit_test(test_a_peer_that_does_not_take_part),
     };
     return cmocka_run_group_tests(tests, script_setup, NULL);
