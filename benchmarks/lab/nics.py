@@ -12,115 +12,11 @@ import subprocess
 import threading
 import time
 
-from fabric import Failed, Job, Lab
+import nics_gpus
+from nics_play import BOUND, BYTES_A_SECOND, IDLE, NICS, POLICIES, RATE, SEGMENT, Play, limit, pairs, shape, took
 from result import Row, middle
 
 TITLE = "interfaces of others"
-NICS = 6
-RATE = 5  # Mbit/s of each: two processors carry all at once
-SEGMENT = 4096  # bytes: 6.6 ms, as 512 KiB take 10 us at 400 Gbit/s
-BOUND = 2
-POLICIES = {"own": {}, "all": {"TUTTI_BORROW": "0"}, "borrow": {"TUTTI_BORROW": str(BOUND)}}
-
-
-BURST = 2 * (SEGMENT + 200)  # bytes that a shaper lets pass at once: the lab's own 72 KiB would be 18 segments
-
-
-def limit(lab, node, port, rate):
-    subprocess.run([*lab.inside(node), "tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate", f"{rate}mbit",
-                    "burst", str(BURST), "limit", "8m"], check=True)
-
-
-def shape(lab):
-    for host in ("h0", "h1"):
-        for nic in range(lab.keys["nics"]):
-            limit(lab, host, f"n{nic}", RATE)
-            limit(lab, "l0", f"{host}n{nic}", RATE)
-
-
-class Play:
-    """Jobs that play traces at once. traces: for each job (hosts of its ranks, lines of its trace). bound: jobs that
-    have one interface alone, whatever the policy. gpus: job i is of GPU i of each host."""
-
-    def __init__(self, lab, policy, traces, settings=None, bound=(), gpus=False):
-        self.lab, self.jobs = lab, []
-        self.stem = os.path.join(lab.folder.name, f"play-{lab.port()}")
-        self.go = f"{self.stem}.go"
-        count = {}  # processes of a host, so far
-        for number, (hosts, lines) in enumerate(traces):
-            with open(f"{self.stem}.{number}.trace", "w", encoding="utf-8") as file:
-                file.writelines(" ".join(str(round(word)) for word in line) + "\n" for line in lines)
-            ranks = []
-            for host in hosts:
-                nic = {"TUTTI_IB_HCA": f"=soft_n{count.get(host, 0)}"}
-                ranks.append({"TUTTI_LOCAL_RANK": str(hosts[:len(ranks)].count(host)),
-                              "TUTTI_LOCAL_SIZE": str(hosts.count(host)),
-                              **(nic if policy == "own" or number in bound else {})})
-                count[host] = count.get(host, 0) + 1
-            words = [f"{self.stem}.{number}.trace", self.go, f"{self.stem}.{number}"]
-            program = [lab.build.softverbs, "run", "--", lab.build.flows] if gpus else lab.build.flows
-            self.jobs.append(Job(lab, hosts, words + [str(number)] * gpus,
-                                 {"TUTTI_SEGMENT": str(SEGMENT), "TUTTI_EAGER": "1024", **POLICIES[policy],
-                                  **(settings or {})}, ranks=ranks, program=program))
-
-    def wait_ready(self, patience=120):
-        end = time.monotonic() + patience
-        for number, job in enumerate(self.jobs):
-            while "ready" not in self.text(number, 0):
-                job.lives()
-                if time.monotonic() > end:
-                    raise Failed(f"not ready after {patience} s: {job.said()}")
-                time.sleep(0.02)
-
-    def text(self, number, rank):
-        try:
-            with open(f"{self.stem}.{number}.{rank}", encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
-
-    def steps(self, number, rank):
-        """[(step, begun, done)] in s."""
-        rows = [line.split() for line in self.text(number, rank).splitlines() if line != "ready"]
-        return [(int(step), int(begun) / 1e6, int(done) / 1e6) for step, begun, done in rows]
-
-    def begin(self):
-        with open(f"{self.go}.new", "w", encoding="utf-8") as file:
-            file.write(f"{time.monotonic_ns() + 500_000_000}\n")
-        os.rename(f"{self.go}.new", self.go)
-
-    def run(self, patience, wanted=None):
-        """Plays until the first `wanted` jobs are done, or all. [for each job [for each rank its steps]]"""
-        try:
-            self.wait_ready()
-            self.begin()
-            end = time.monotonic() + patience
-            for job in self.jobs[:wanted]:
-                for rank in job.ranks:
-                    while rank.poll() is None and time.monotonic() < end:
-                        time.sleep(0.02)
-                    if rank.poll() != 0:
-                        raise Failed(f"a rank ended with {rank.poll()} (None: not done): {job.said()}")
-            return [[self.steps(number, rank) for rank in range(len(job.ranks))] for number, job in
-                    enumerate(self.jobs)]
-        finally:
-            for job in self.jobs:
-                job.__exit__()
-
-
-BYTES_A_SECOND = RATE * 1e6 / 8
-
-
-def pairs(flows):
-    """A job for each interface: rank 0 on h0 sends to rank 1 on h1 what `flows` says, [(at, bytes)]."""
-    return [(["h0", "h1"], [(step, at, 0, 1, size) for step, (at, size) in enumerate(one)]) for one in flows]
-
-
-IDLE = [(0, 8), (1e9, 8)]  # a process that owns its interface and does nothing, until the play is over
-
-
-def took(steps):
-    return [done - begun for _, begun, done in steps]
 
 
 # ---- One pair over all interfaces ----
@@ -151,47 +47,6 @@ def pair_rows(found):
                 ratio[USED_BOUND] >= 5.5),
             Row("the same with 1 / 2 / 4 / 8 segments borrowed; all at any time", "1.59 to 4.31x", "",
                 f"{text}; {ratio['all']:.2f}x", None)]
-
-
-# ---- Relays ----
-
-GPUS = 2
-FAR = RATE / 4  # Mbit/s at which an interface reads and writes memory of a GPU that is not next to it
-
-
-def gpu_settings(lab, far):
-    """Each GPU at a switch with the interface of its number."""
-    at = [f"pci0000:{number:x}0/0000:{number:x}0:01.0/0000:{number:x}" for number in range(1, GPUS + 1)]
-    cuda = os.path.join(lab.build.folder, "emulation", "cuda")
-    return {"LD_LIBRARY_PATH": ":".join([cuda, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]),
-            "TUTTI_EMULATED_GPUS": str(GPUS), "TUTTI_EMULATED_PCI": ",".join(f"{place}1:00.0" for place in at),
-            "SOFTVERBS_DEVICES": ",".join(f"soft_n{nic}=n{nic}@{place}2:00.0" for nic, place in enumerate(at)),
-            "SOFTVERBS_RATES": ",".join(f"gpu{gpu}@soft_n{gpu}=1gbit,gpu{gpu}@*={far}mbit" for gpu in range(GPUS)),
-            "TUTTI_STAGE_SLICE": "64K", "TUTTI_STAGE_THREADS": "1", "TUTTI_DMABUF_FROM": "4K"}
-
-
-WAYS = {"own": ("own", FAR, {}), "from afar": ("borrow", FAR, {"TUTTI_RELAY": "0"}), "relayed": ("borrow", FAR, {}),
-        "as near": ("borrow", 1000, {"TUTTI_RELAY": "0"})}
-
-
-def relay(bench, lab):
-    """{way: Mbit/s of a pair of GPUs whose host has another GPU and interface, which are idle}"""
-    size, found = int(bench.seconds * BYTES_A_SECOND), {}
-    for name, (policy, far, settings) in WAYS.items():
-        flows = [[(0, SEGMENT * 64), (5e5, size)]] + [IDLE] * (GPUS - 1)
-        times = [took(Play(lab, policy, pairs(flows), {**gpu_settings(lab, far), **settings}, gpus=True).run(
-            120 + 20 * bench.seconds, 1)[0][1])[1] for _ in range(bench.turns)]
-        found[name] = 8e-6 * size / middle(times)
-        bench.say(f"relay, {name}: {found[name]:.1f} Mbit/s")
-    return found
-
-
-def relay_rows(found):
-    ratio = {name: rate / found["own"] for name, rate in found.items()}
-    return [Row(f"a pair of GPUs with one more interface, that reaches them at a quarter of its rate: relayed / read "
-                f"from afar / if it were as near, against its own one", "", "relayed above from afar",
-                f"{ratio['relayed']:.2f}x / {ratio['from afar']:.2f}x / {ratio['as near']:.2f}x "
-                f"({found['own']:.1f} Mbit/s)", found["relayed"] > found["from afar"])]
 
 
 # ---- A victim beside a long borrower ----
@@ -508,13 +363,9 @@ def board_rows(found):
                 f"{ends[0]:.1f}, {ends[1]:.1f}, {ends[2]:.0f}", kills[2] <= 10)]
 
 
-def lab_of(bench, nics):
-    return Lab(bench.build, {"hosts": 2, "nics": nics, "leaves": 1, "spines": 1, "rate": f"{RATE}mbit"})
-
-
 def measure(bench):
     rows, found = [], {}
-    with lab_of(bench, NICS) as lab:
+    with nics_gpus.lab_of(bench, NICS) as lab:
         shape(lab)
         parts = {"board": (board, board_rows), "pair": (pair, pair_rows), "victim": (victim, victim_rows),
                  "back": (back, back_rows), "busy": (busy, busy_rows), "faults": (faults, faults_rows)}
@@ -528,12 +379,8 @@ def measure(bench):
         rows += exchange_rows(dlrm, "embedding fetch", "1.2x", 1.2, 0.55)
         bench.keep(experts=moe, embeddings=dlrm)
         bench.say(f"{lab.drops()} packets dropped")
-    with lab_of(bench, GPUS) as lab:
-        shape(lab)
-        found["relay"] = relay(bench, lab)
-        rows += relay_rows(found["relay"])
-    bench.keep(relay=found["relay"])
-    with lab_of(bench, INSTANCES) as lab:
+    rows += nics_gpus.measure(bench)
+    with nics_gpus.lab_of(bench, INSTANCES) as lab:
         shape(lab)
         found["serve"] = serve(bench, lab)
     bench.keep(serve=found["serve"])

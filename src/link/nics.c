@@ -20,6 +20,12 @@
 #define ODD    8           /* times as long as others: one that was seen so late tells of the process, not of the NIC */
 _Static_assert(BOARD_NICS >= LINK_NICS + BOARD_GPUS, "each interface has a place on the board");
 
+/* What one look at the board is for. */
+static unsigned nics_batch(void)
+{
+    return param_int(PARAM_BORROW_WHILE) == PATH_WHILE_FRESH ? 1 : BATCH;
+}
+
 uint64_t nics_name(const struct transport_nic *about)
 {
     return hash_bytes(about->port, about->name, strlen(about->name)) | 1;
@@ -135,8 +141,9 @@ void nics_note(struct path_nic *nic, const struct board_sum *sum, uint64_t now)
     nic->theirs = sum->pace;
     nic->owners = sum->owners;
     nic->owner = sum->owner;
-    nic->busy = sum->out > now;
-    nic->awaited = sum->in > now;
+    bool heeds = param_int(PARAM_BORROW_WHILE) != PATH_WHILE_ANY;
+    nic->busy = heeds && sum->out > now;
+    nic->awaited = heeds && sum->in > now;
     nic->lent = sum->waiting;
 }
 
@@ -158,7 +165,7 @@ void nics_compare(struct path_nic *nics, int count)
 
 void nics_look(struct link_domain *domain, uint64_t now)
 {
-    if (!domain->board || (domain->choices++ % BATCH && now < domain->looked + STALE))
+    if (!domain->board || (domain->choices++ % nics_batch() && now < domain->looked + STALE))
         return;
     domain->looked = now;
     domain->choices = 1;
@@ -310,7 +317,7 @@ bool nics_came(struct link_lane *lane, uint32_t slot, uint64_t now)
         nic->came_by = link;
         atomic_store_explicit(&nic->use->in, now + nics_quiet(nic->takes, lane->view.trip), memory_order_relaxed);
     }
-    if (++link->nics.came % BATCH)
+    if (++link->nics.came % nics_batch())
         return false;
     nics_look(link->domain, now);
     return nics_mask(link, false) != link->nics.told;

@@ -37,7 +37,7 @@ void nics_served(struct path_nic *nic, uint64_t length, uint64_t posted, uint64_
 /* Does the peer say that nobody needs the interface at its end? */
 static inline bool nics_is_idle(const struct link_lane *lane)
 {
-    return lane->link->nics.idle >> lane->peer_bit & 1;
+    return lane->link->nics.idle >> lane->peer_bit & 1 || param_int(PARAM_BORROW_WHILE) == PATH_WHILE_ANY;
 }
 
 /* Is one of these interfaces up, and does nobody else of this host want it for what it sends, or for what comes? */

@@ -128,6 +128,9 @@ struct path_payload {
     uint64_t segment; /* bytes of its segments; 0: not known */
 };
 
+/* TUTTI_BORROW_WHILE */
+enum { PATH_WHILE_IDLE, PATH_WHILE_FRESH, PATH_WHILE_ANY };
+
 #define PATH_BORROWED 2
 
 /* Segments of borrowers that may wait for an interface; 0: all processes use all at any time. */

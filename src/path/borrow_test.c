@@ -311,6 +311,16 @@ static void test_idle_interfaces_carry(void **state)
     tell('s'); /* it did not run for longer than it wanted its interface for */
     usleep(200);
     assert_true(carry(script) > 4);
+    setenv("TUTTI_BORROW_WHILE", "fresh", 1); /* for comparison: the board is looked at for each segment, */
+    param_reload();
+    tell('o');
+    assert_int_equal(carry(script), 0);
+    setenv("TUTTI_BORROW_WHILE", "any", 1); /* or owners are not asked */
+    param_reload();
+    usleep(200);
+    assert_true(carry(script) > 4);
+    unsetenv("TUTTI_BORROW_WHILE");
+    param_reload();
     neighbour_kill();
     usleep(10000);
     assert_true(carry(script) > 4);
