@@ -133,11 +133,20 @@ def a_borrower_is_killed(jobs, busy, owner):
     assert [one.wait(PATIENCE) for one in owner.ranks] == [0, 0], owner.text()
 
 
+def gpus(job):
+    """A GPU at a switch with each of two interfaces; the job's ranks work on one of the two, and relay by the other."""
+    at = [f"pci0000:{switch}0/0000:{switch}0:01.0/0000:{switch}" for switch in (1, 2, 3)]
+    return {"SOFTVERBS_DEVICES": ",".join(f"soft_tp{i}=tp{i}@{place}2:00.0" for i, place in enumerate(at)),
+            "TUTTI_EMULATED_GPUS": "2", "TUTTI_EMULATED_PCI": ",".join(f"{place}1:00.0" for place in at[:2]),
+            "TUTTI_LOCAL_RANK": str(job % 2), "TUTTI_STAGE_SLICE": "64K", "TUTTI_DMABUF_FROM": "4K"}
+
+
 def everything(jobs):
     """Settings of both ranks: planned ports, places, windows, segments by distance, weights, a backup, borrowing."""
     common = {**jobs.settings(), "TUTTI_LANE_SILENCE": "500ms", "TUTTI_IB_LANES": "2", "TUTTI_STRIPE": "arrival",
               "TUTTI_SEGMENTS": "rack=8K,zone=8K", "TUTTI_QUEUES": "zone=2", "TUTTI_SEGMENT": "32K",
-              "TUTTI_BACKUP": "soft_tp2", "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1,soft_tp2=tp2"}
+              "TUTTI_BACKUP": "soft_tp2", "SOFTVERBS_DEVICES": "soft_tp0=tp0,soft_tp1=tp1,soft_tp2=tp2",
+              **(gpus(jobs.begun) if "TUTTI_TEST_GPU" in os.environ else {})}
     return [{**common, "TUTTI_PATHS": f"4:{rank},{5 - rank},{2 + rank}", "TUTTI_PLACE": f"zone=z,rack={rank}"}
             for rank in (0, 1)]
 
