@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `late shm|tcp|verbs|gpu|hosts|islands [MOMENT]`: no byte of a rank's memory changes any more when its communicator
- * has ended there. Rank 0's ends at a random moment, by one of five endings, while calls, puts and gets are under way
- * in its memory. Some peers are stopped then, and go on sooner or later. TUTTI_TEST_FULL=1: 200 moments of each ending.
- * MOMENT: that one alone. gpu, hosts, islands: on GPUs of one host, of three, of two.
+ * `late shm|tcp|verbs|gpu|pair|hosts|islands [MOMENT]`: no byte of a rank's memory changes any more when its
+ * communicator has ended there. Rank 0's ends at a random moment, by one of five endings, while calls, puts and gets
+ * are under way in its memory. Some peers are stopped then, and go on sooner or later. MOMENT: that one alone;
+ * TUTTI_TEST_FULL=1: 200 moments of each ending. gpu, hosts, islands: on GPUs of one host, of three, of two; pair: two
+ * ranks on two GPUs. The stand-in driver's, and real ones.
  */
 #include "family.h"
 #include "gpu.h"
@@ -18,7 +19,6 @@
 enum ending { ABORTED, REVOKED, TOLD, SILENT, DESTROYED, ENDINGS };
 enum { CALLS = 1, PUTS = 2, GETS = 4 };
 
-#define RANKS     3
 #define FEW       2   /* moments of each ending */
 #define MANY      200 /* TUTTI_TEST_FULL */
 #define SIZE      (6u << 20)
@@ -49,13 +49,14 @@ struct rank {
     int rank;
     tutti_comm_t parent, comm;
     tutti_window_t window;
-    unsigned char *memory, *arena[2];
+    unsigned char *memory, *arena[2], *seen; /* seen: of SIZE bytes, of the host */
     struct moment moment;
     pthread_t ender;
     _Atomic bool passed; /* the delay */
 };
 
 static bool device;
+static int ranks = 3;
 
 static struct moment draw_moment(uint64_t seed, uint64_t number)
 {
@@ -64,7 +65,7 @@ static struct moment draw_moment(uint64_t seed, uint64_t number)
                             .draw = draw,
                             .ending = (enum ending)(number % ENDINGS),
                             .traffic = 1 + (unsigned)(draw % 7),
-                            .stopped = (unsigned)(draw / 7 % 4) << 1,
+                            .stopped = (unsigned)(draw / 7 % 4) << 1 & ((1u << ranks) - 1),
                             .later = draw / 32 % (device ? 16 : 2) == 0,
                             .delay = (useconds_t)(draw / 1024 % DELAY_US),
                             .shared_alloc = draw / 65536 / 1024 % 2};
@@ -74,6 +75,22 @@ static struct moment draw_moment(uint64_t seed, uint64_t number)
         moment.stopped = 2;
     moment.later |= moment.ending == SILENT && !device;
     return moment;
+}
+
+/* The processor reaches memory of the stand-in's GPUs, and none of a real one's. */
+static void set_memory(const struct rank *me, int value)
+{
+    memset(me->seen, value, SIZE);
+    gpu_bytes_copy(me->memory, me->seen, SIZE);
+}
+
+static bool is_changed(const struct rank *me, unsigned char value)
+{
+    gpu_bytes_copy(me->seen, me->memory, SIZE);
+    for (size_t at = 0; at < SIZE; at++)
+        if (me->seen[at] != value)
+            return true;
+    return false;
 }
 
 /* ---- What is under way ---- */
@@ -99,8 +116,8 @@ static tutti_result_t call(const struct rank *me, uint64_t draw)
         return tutti_broadcast(in, out, count, TUTTI_UINT32, 1, comm, NULL);
     default:
         tutti_group_start();
-        tutti_send(in, count, TUTTI_UINT32, (me->rank + 1) % RANKS, comm, NULL);
-        tutti_recv(out, count, TUTTI_UINT32, (me->rank + RANKS - 1) % RANKS, comm, NULL);
+        tutti_send(in, count, TUTTI_UINT32, (me->rank + 1) % ranks, comm, NULL);
+        tutti_recv(out, count, TUTTI_UINT32, (me->rank + ranks - 1) % ranks, comm, NULL);
         return tutti_group_end();
     }
 }
@@ -125,7 +142,7 @@ static tutti_result_t serve(const struct rank *me, uint64_t draw)
 static tutti_result_t be_served(const struct rank *me, uint64_t draw)
 {
     tutti_result_t result = TUTTI_SUCCESS;
-    for (int peer = 1; peer < RANKS && result == TUTTI_SUCCESS; peer++) {
+    for (int peer = 1; peer < ranks && result == TUTTI_SUCCESS; peer++) {
         const tutti_signal_wait_t put = {peer, 0, 1};
         if (me->moment.traffic & GETS)
             result = tutti_get(me->memory + 2 * HALF + (size_t)(peer - 1) * (HALF / 2), length_of(draw / 5),
@@ -155,7 +172,7 @@ static tutti_result_t work_on(const struct rank *me, uint64_t turn)
 
 static void tell_stopped(const struct rank *me, int signal_number)
 {
-    for (int peer = 1; peer < RANKS; peer++)
+    for (int peer = 1; peer < ranks; peer++)
         if (me->moment.stopped >> peer & 1)
             kill(me->family->pid[peer], signal_number);
 }
@@ -247,11 +264,10 @@ static void check_memory(struct rank *me)
 {
     struct family_report *report = &me->family->report[0];
     bool excused = device && me->moment.stopped && me->moment.later && strstr(report->sentence, UNSETTLED);
-    memset(me->memory, MINE, SIZE);
+    set_memory(me, MINE);
     tell_stopped(me, SIGCONT);
     family_nap(LATE_MS);
-    for (size_t at = 0; at < SIZE && !report->touched && !excused; at++)
-        report->touched = me->memory[at] != MINE;
+    report->touched = !excused && is_changed(me, MINE);
 }
 
 /* ---- A rank ---- */
@@ -260,7 +276,7 @@ static void check_memory(struct rank *me)
 static void meet(struct rank *me)
 {
     uint64_t times = atomic_fetch_add(&me->family->report[me->rank].rounds, 1) + 1;
-    for (int peer = 0; peer < RANKS; peer++)
+    for (int peer = 0; peer < ranks; peer++)
         while (atomic_load(&me->family->report[peer].rounds) < times)
             family_nap(1);
 }
@@ -273,7 +289,7 @@ static tutti_result_t begin(struct rank *me)
     atomic_store(&me->passed, false);
     if (me->rank == 0)
         family_end(me->family, 0, NULL, TUTTI_SUCCESS);
-    memset(me->memory, me->rank + 1, SIZE);
+    set_memory(me, me->rank + 1);
     if (me->moment.later || me->moment.ending == SILENT)
         config.timeout_ms = PATIENCE;
     tutti_result_t result = tutti_comm_duplicate(me->parent, &me->comm, &config);
@@ -325,8 +341,12 @@ static void memory_free(void *memory, bool shared)
 /* One moment after another, to the first that is wrong. */
 static void work(struct family *family, int rank, tutti_comm_t comm)
 {
-    struct rank me = {.family = family, .rank = rank, .parent = comm, .arena = {memory_of(false), memory_of(true)}};
-    tutti_result_t result = me.arena[0] && me.arena[1] ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR;
+    struct rank me = {.family = family,
+                      .rank = rank,
+                      .parent = comm,
+                      .arena = {memory_of(false), memory_of(true)},
+                      .seen = malloc(SIZE)};
+    tutti_result_t result = me.arena[0] && me.arena[1] && me.seen ? TUTTI_SUCCESS : TUTTI_SYSTEM_ERROR;
     for (int i = 0; i < family->variant && result == TUTTI_SUCCESS && !family->report[0].touched; i++) {
         me.moment = draw_moment(1, family->seed + (uint64_t)i);
         if (rank == 0)
@@ -338,16 +358,17 @@ static void work(struct family *family, int rank, tutti_comm_t comm)
     tutti_comm_destroy(comm);
     memory_free(me.arena[0], false);
     memory_free(me.arena[1], true);
+    free(me.seen);
 }
 
 /* ---- All moments ---- */
 
 static bool play(uint64_t from, int count)
 {
-    struct family *family = family_start(RANKS, -1, count, from, work);
+    struct family *family = family_start(ranks, -1, count, from, work);
     bool right = family_wait(family, GUARD + count);
     const struct family_report *report = family->report;
-    for (int rank = 0; rank < RANKS; rank++)
+    for (int rank = 0; rank < ranks; rank++)
         if (report[rank].result != TUTTI_SUCCESS && !strstr(report[rank].sentence, UNSETTLED)) {
             printf("rank %d: %s\n", rank, report[rank].sentence);
             right = false;
@@ -366,13 +387,13 @@ static bool play(uint64_t from, int count)
 
 static void choose(const char *where)
 {
-    device = strcmp(where, "gpu") == 0 || strcmp(where, "hosts") == 0 || strcmp(where, "islands") == 0;
-    if (device)
-        setenv("TUTTI_TEST_GPU", "1", 1);
-    else
-        setenv("TUTTI_TRANSPORT", where, 1);
-    if (device && strcmp(where, "gpu") != 0)
-        setenv("TUTTI_TEST_HOSTS", strcmp(where, "hosts") == 0 ? "3" : "2", 1);
+    bool pair = strcmp(where, "pair") == 0, hosts = strcmp(where, "hosts") == 0;
+    bool islands = strcmp(where, "islands") == 0;
+    device = pair || hosts || islands || strcmp(where, "gpu") == 0;
+    ranks = pair ? 2 : 3;
+    setenv(device ? "TUTTI_TEST_GPU" : "TUTTI_TRANSPORT", device ? "1" : where, 1);
+    if (hosts || islands)
+        setenv("TUTTI_TEST_HOSTS", hosts ? "3" : "2", 1);
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
     setenv("TUTTI_DEBUG", "none", 0);
     setenv("TUTTI_TRACE", "0", 0);
