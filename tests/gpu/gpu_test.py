@@ -536,6 +536,17 @@ class Programs(unittest.TestCase):
             self.assertEqual(status, 1)
             self.assertIn(words, err)
 
+    def test_coalesced(self):
+        """Groups by PyTorch's coalescing manager: the slowest rank counts, and wrong words are found."""
+        row = ("--by", "torch", "--rows", "allgather:64:4096")
+        status, out, err = self.with_fake(groups, *row)
+        self.assertEqual(status, 0, err)
+        self.assertRegex(out, r"\| allgather +\| 64 +\| 4 KiB +\| 36.0 +\| 27.0 +\| 1.33 +\| 4.0 +\| 3.0 +\| 1.33")
+        os.environ["FAKE"] = "wrong"
+        status, _, err = self.with_fake(groups, *row)
+        self.assertEqual(status, 1)
+        self.assertIn("wrong results: allgather:64:4096, in a graph", err)
+
     def test_beside(self):
         status, out, err = self.with_fake(beside, "--rates", "25", "100")
         self.assertEqual(status, 0, err)
