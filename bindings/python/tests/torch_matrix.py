@@ -355,6 +355,39 @@ def new_window(rank, n):
     make = has(dist, "_new_window")
     if not dist._supports_window():
         make(torch.zeros(4))
+    after, before, memory = (rank + 1) % n, (rank - 1) % n, torch.zeros(n, 3)
+    window, other = make(memory), make()
+    window.put(row(rank), after, 3 * rank, False)
+    window.signal(after, False)
+    window.wait_signal(before, True).wait()
+    same(memory[before], row(before))
+    same(window.map_remote_tensor(rank), memory.flatten())
+    assert window.get_attr(after).access_type == _distributed_c10d.WindowAccessType.UNIFIED
+    refuses(lambda: window.put(row(rank), after, 3 * n - 2, False), "part of the window")
+    refuses(lambda: window.put(row(rank).double(), after, 0, False), "and the window of torch.float32")
+    refuses(lambda: other.signal(after, False), "has no tensor")
+    other.tensor_register(torch.zeros(4))
+    window.signal(after, False)  # it is none of the other window's
+    if rank == 0:
+        soon = _distributed_c10d.WaitSignalOptions()
+        soon.timeout = timedelta(milliseconds=200)
+        refuses(lambda: other.wait_signal(before, False, soon), "Timed out")
+    window.wait_signal(before, False)
+    dist.barrier()
+    window.tensor_deregister()
+    window.tensor_register(memory.zero_())  # and no more is left of it
+    window.put(row(rank), after, 0, True).wait()
+    window.tensor_deregister()
+    same(memory[0], row(before))
+
+
+def refuses(call, words):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        assert words in str(error), f"it says \"{error}\", and not \"{words}\""
+    else:
+        raise AssertionError(f"nothing was raised, expected \"{words}\"")
 
 
 # ---- Training ----

@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Backend, Work
 
 from . import resizable
 from .mechanics import Mechanics
+from .window import teach_groups
 from .work import Operation, operation_of
 
 SHRINK_ABORT = 1  # what is under way is given up first
@@ -75,7 +76,7 @@ class TuttiBackend(Mechanics, Backend):
 
     def get_error(self) -> Any:
         kinds = _distributed_c10d.ErrorType
-        failed = any(comm.handle and comm.error is not None for comm in self._comms.values())
+        failed = any(comm.handle and comm.error is not None for of, comm in self._comms.items() if isinstance(of, int))
         return kinds.COMM_ERROR if failed else kinds.SUCCESS
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -107,7 +108,7 @@ class TuttiBackend(Mechanics, Backend):
 
     @property
     def supports_window(self) -> bool:
-        return False  # C++ alone makes windows
+        return True  # window.py
 
     @property
     def supports_time_estimate(self) -> bool:
@@ -232,3 +233,4 @@ def teach_works() -> None:
 
 
 teach_works()
+teach_groups(TuttiBackend)

@@ -73,7 +73,7 @@ class Mechanics:
         self._barriers = 0
         self._here = Here()
         self._abort_hooks: dict[int, Callable[[], None]] = {}
-        self._comms: dict[int, Communicator] = {}
+        self._comms: dict[Any, Communicator] = {}  # by device, or window
         self._lanes: dict[int, Lane] = {}
         self._messages: dict[int, Messages] = {}
         self._follower = Follower()
