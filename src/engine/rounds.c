@@ -278,11 +278,11 @@ static struct rounds *obtain(struct team *team, int runs, int most)
     return rounds_new(team->memory, runs, most);
 }
 
-/* A multi-block action of a strided buffer becomes one message per block. */
-static int most_transfers(const struct algorithm *algorithm, const struct shape *shape)
+/* One message an action, but where blocks of it lie apart: contiguous(). */
+static int most_transfers(const struct algorithm *algorithm, const struct shape *shape, bool together)
 {
     int actions = algorithm->actions(shape) + 1;
-    return schedule_cuts_vector(shape->coll) ? actions : actions + algorithm->blocks(shape) * 2;
+    return together ? actions : actions + algorithm->blocks(shape) * 2;
 }
 
 static tutti_result_t rounds_start(struct team *team, struct op *op)
@@ -291,16 +291,19 @@ static tutti_result_t rounds_start(struct team *team, struct op *op)
     struct shape shape = {op->call.coll, team->nranks, op->call.root, levels_of_schedules(team->levels)};
     size_t slice = team->bound.bytes ? team->bound.bytes : (size_t)param_int(PARAM_SLICE);
     int slices = team->bound.bytes ? team->bound.pieces : (int)param_int(PARAM_SLICES);
-    op->rounds = obtain(team, slices, most_transfers(algorithm, &shape));
+    struct slicing slicing = {&op->call, 0, algorithm->blocks(&shape), schedule_cuts_vector(shape.coll)};
+    /* not padded where blocks are whole: they must lie in scratch as they do in the user's buffer */
+    size_t count = slices_cut(&slicing, op->call.size, slice, slicing.cut);
+    bool together = slicing.cut || (count == 1 && shape.coll != COLL_ALLTOALLV);
+    op->rounds = obtain(team, slices, most_transfers(algorithm, &shape, together));
     if (!op->rounds)
         return team_fail(team, TUTTI_SYSTEM_ERROR, team->rank, "no memory for an operation");
     struct rounds *rounds = op->rounds;
     rounds->shape = shape;
     rounds->rounds = algorithm->rounds(&shape);
-    rounds->slicing = (struct slicing){&op->call, 0, algorithm->blocks(&shape), schedule_cuts_vector(shape.coll)};
+    rounds->slicing = slicing;
+    rounds->slices = count;
     struct context c = context_of(team, op, 0);
-    /* not padded where blocks are whole: they must lie in scratch as they do in the user's buffer */
-    rounds->slices = slices_cut(&rounds->slicing, c.size, slice, rounds->slicing.cut);
     rounds->next = rounds->finished = 0;
     size_t scratch = (size_t)schedule_scratch(algorithm, &shape, team->rank) * rounds->slicing.stride * c.size;
     size_t input = c.prepares ? (size_t)rounds_input_blocks(&c) * rounds->slicing.stride * c.size : 0;

@@ -4,7 +4,7 @@
  * results are those of host memory, bit by bit. Ranks are threads of this process, each on a host of its own as it
  * says.
  */
-#include "engine/rounds_memory.h"
+#include "engine/rounds_internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -280,10 +280,23 @@ static void a_failure_meanwhile(void **state)
     free_buffers();
 }
 
+/* What blocks that lie together need does not grow with the ranks: a team of a hundred thousand keeps this. */
+static void room_for_messages_alone(void **state)
+{
+    const struct shape shape = {.coll = COLL_ALLGATHER, .nranks = RANKS};
+    wanted = (struct call){.coll = COLL_ALLGATHER, .type = TUTTI_FLOAT32, .count = 6, .op = -1};
+    make_buffers();
+    on_all_ranks(&rounds_host);
+    call_fill(&wanted);
+    assert_int_equal(team[0]->rounds_idle->most, team_algorithm(team[0], &wanted)->actions(&shape) + 1);
+    free_buffers();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_same_results, make_teams, end_teams),
+        cmocka_unit_test_setup_teardown(room_for_messages_alone, make_teams, end_teams),
         cmocka_unit_test_setup_teardown(a_failure_meanwhile, make_teams, end_teams),
     };
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 0);
