@@ -30,7 +30,7 @@ COUNTERS = ["bootstrap_messages", "bootstrap_bytes", "messages", "lanes"]
 # What a process's figures are made of: e ranks of a process, n of the job.
 TERMS = {"": lambda e, n: 1.0, "e": lambda e, n: float(e), "n": lambda e, n: float(n), "e n": lambda e, n: 1.0 * e * n,
          "lg n": lambda e, n: math.log2(n), "e lg n": lambda e, n: e * math.log2(n)}
-FITTED = [("kib", "memory, KiB", ["", "n", "e", "e n"]), ("threads", "threads", [""]),
+FITTED = [("kib", "memory, KiB", ["", "lg n", "e", "e n"]), ("threads", "threads", [""]),
           ("descriptors", "files", ["", "lg n", "e"]), ("bootstrap_messages", "messages to meet", ["e", "e lg n"]),
           ("bootstrap_bytes", "bytes to meet", ["e n", "e lg n"]),
           ("messages", "messages on lanes", ["e lg n", "e", ""]), ("lanes", "lanes", ["lg n", "", "e"])]

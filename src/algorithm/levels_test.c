@@ -42,6 +42,7 @@ static void groups(void **state)
     free(levels);
     levels = make((uint64_t[]){5, 5, 1, 1, 1}, 5);
     assert_true(levels->in_order);
+    assert_ptr_equal(levels->position, levels->order);
     assert_groups(levels_hosts(levels), 2, 2, 3);
     free(levels);
     levels = make((uint64_t[]){5}, 1);

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "engine/collective.h"
@@ -183,12 +184,12 @@ static tutti_result_t split_among(struct making *making, struct choice_by *all, 
 static tutti_result_t run_split(struct making *making)
 {
     size_t nranks = (size_t)making->parent->team->nranks;
-    struct choice_by *all = malloc(nranks * sizeof *all);
+    struct choice_by *all = memory_zeros(nranks * sizeof *all);
     int *members = making->members = malloc(nranks * sizeof *members);
     tutti_result_t result = split_among(making, all, members);
     if (result != TUTTI_SUCCESS)
         fail_child(making, result);
-    free(all);
+    memory_free_zeros(all, nranks * sizeof *all);
     free(members);
     return result;
 }

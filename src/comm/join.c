@@ -4,6 +4,7 @@
 #include "bootstrap/bootstrap.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/near.h"
 #include "base/random.h"
 #include "comm/comm.h"
@@ -125,7 +126,7 @@ static tutti_result_t comm_join_exchange(struct tutti_comm *comm, struct bootstr
                                          struct introductions *all)
 {
     struct introduction mine;
-    struct introduction_first first, *firsts = malloc((size_t)all->nranks * sizeof first);
+    struct introduction_first first, *firsts = memory_zeros((size_t)all->nranks * sizeof first);
     uint8_t mine_more[INTRODUCTION_MOST];
     all->first = firsts;
     tutti_result_t result = firsts ? comm_join_introduce(comm, &mine)
@@ -136,7 +137,7 @@ static tutti_result_t comm_join_exchange(struct tutti_comm *comm, struct bootstr
     result = bootstrap_allgather(bootstrap, &first, sizeof first, firsts);
     if (result != TUTTI_SUCCESS || !(all->each = introductions_more(firsts, all->nranks)))
         return result;
-    uint8_t *more = malloc((size_t)all->nranks * all->each);
+    uint8_t *more = memory_zeros((size_t)all->nranks * all->each);
     all->more = more;
     return more ? bootstrap_allgather(bootstrap, mine_more, all->each, more)
                 : error_set(TUTTI_SYSTEM_ERROR, "no memory for %d ranks", all->nranks);
@@ -152,8 +153,8 @@ static tutti_result_t comm_join_meet(struct tutti_comm *comm, struct bootstrap *
         result = comm_join_refuse(comm, bootstrap, &all);
     if (result == TUTTI_SUCCESS)
         result = make_team(comm, &all);
-    free((void *)(uintptr_t)all.first);
-    free((void *)(uintptr_t)all.more);
+    memory_free_zeros((void *)(uintptr_t)all.first, (size_t)all.nranks * sizeof *all.first);
+    memory_free_zeros((void *)(uintptr_t)all.more, (size_t)all.nranks * all.each);
     if (result == TUTTI_SUCCESS)
         result = bootstrap_barrier(bootstrap); /* everyone has a team: what links bring now finds it */
     count_bootstrap(comm, bootstrap);

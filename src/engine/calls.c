@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "engine/failure.h"
 #include "engine/links.h"
 #include "engine/op.h"
@@ -127,7 +128,7 @@ void calls_look(struct team *team, const struct op *op, uint64_t now)
 {
     struct calls *calls = &team->calls;
     const struct wire_message mine = calls_describe(team, op);
-    const struct wire_begun with = calls_begun_with(team, op->waiting);
+    const struct wire_begun with = calls->with[op->waiting];
     if (calls->looks >= 0 && calls->said.tag.from == (uint32_t)op->waiting) {
         compare(team, &calls->said);
         if (calls->looks++ == 2 && crosses(team, op))
@@ -142,31 +143,29 @@ void calls_look(struct team *team, const struct op *op, uint64_t now)
 
 /* ---- When it is closed ---- */
 
+void calls_drop(struct closed *closed)
+{
+    memory_free_zeros(closed->with, (size_t)closed->nranks * sizeof *closed->with);
+    free(closed->failure);
+}
+
 void calls_keep(struct team *team)
 {
     struct closed *place = &team->engine->closed[team->engine->closings++ % ENGINE_CLOSED];
-    free(place->sent);
-    free(place->received);
-    free(place->signalled);
-    free(place->failure);
-    *place = (struct closed){team->id,
-                             team->calls.started,
-                             team->rank,
-                             team->nranks,
-                             team->calls.sent,
-                             team->calls.received,
-                             team->calls.signalled,
-                             atomic_load(&team->failed) ? malloc(sizeof *place->failure) : NULL};
+    calls_drop(place);
+    *place = (struct closed){team->id, team->calls.started, team->rank, team->nranks, team->calls.with, NULL};
+    if (atomic_load(&team->failed))
+        place->failure = malloc(sizeof *place->failure);
     if (place->failure)
         *place->failure = team_news(team);
-    team->calls.sent = team->calls.received = team->calls.signalled = NULL;
+    team->calls.with = NULL;
 }
 
 static const struct closed *find_closed(const struct engine *engine, const struct wire_message *said)
 {
     for (unsigned i = 0; i < ENGINE_CLOSED; i++) {
         const struct closed *closed = &engine->closed[i];
-        if (closed->sent && closed->comm == said->tag.comm && (uint32_t)closed->rank == said->tag.to &&
+        if (closed->with && closed->comm == said->tag.comm && (uint32_t)closed->rank == said->tag.to &&
             said->tag.from < (uint32_t)closed->nranks)
             return closed;
     }
@@ -175,10 +174,8 @@ static const struct closed *find_closed(const struct engine *engine, const struc
 
 static bool comes(const struct closed *closed, const struct wire_message *said)
 {
-    uint32_t from = said->tag.from;
-    const struct wire_begun with = {closed->sent[from], closed->received[from], closed->signalled[from]};
     bool of_a_window = said->tag.slice == WIRE_TAG_P2P && said->flags == WIRE_WAITS_FOR_WINDOW; /* which is gone */
-    return !closed->failure && !of_a_window && calls_has_begun(said, with, closed->started);
+    return !closed->failure && !of_a_window && calls_has_begun(said, closed->with[said->tag.from], closed->started);
 }
 
 /* A wait for this rank is in vain if its communicator failed before it was destroyed, or was destroyed without the

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+struct closed;
 struct engine;
 struct link;
 struct op;
@@ -17,8 +18,7 @@ struct team;
 struct calls {
     struct wire_call kept[CALLS_KEPT]; /* collectives, by number: those that have started last */
     uint32_t started;                  /* the last of them */
-    uint32_t *sent, *received;         /* messages by peer, that have started */
-    uint32_t *signalled;               /* and signals */
+    struct wire_begun *with;           /* messages and signals by peer, that have started */
     uint64_t say;                      /* when to say ours */
     struct wire_message said;          /* by the rank that we wait for; under the engine's lock, */
     struct wire_begun begun;           /* and what it has begun */
@@ -36,7 +36,7 @@ static inline void calls_start(struct calls *calls, uint32_t seq, struct wire_ca
 }
 static inline void calls_message(struct calls *calls, int peer, bool sends)
 {
-    (sends ? calls->sent : calls->received)[peer]++;
+    ++*(sends ? &calls->with[peer].sent : &calls->with[peer].received);
 }
 /* A wait begins. A wait lasts, under both locks: tells the peer of the wait, and finds out whether the peer is in
  * another call. */
@@ -47,7 +47,6 @@ void calls_hear(struct team *team, const struct wire_message *said, const void *
 /* Has a rank begun the call that another one waits for? `begun`: its messages with that one; `started`: its last
  * collective. */
 bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, uint32_t started);
-struct wire_begun calls_begun_with(const struct team *team, int peer);
 /* Has this rank begun the call of `waits`? */
 bool calls_begun(const struct team *team, const struct wire_message *waits);
 /* Says something to another rank, here or over its link. */
@@ -56,6 +55,8 @@ void calls_send(struct team *team, int rank, const struct wire_message *head, co
 const char *calls_text(const struct wire_message *said, char *out, size_t size);
 /* The team closes: remembers what was begun for peers that still wait. Under the engine's lock. */
 void calls_keep(struct team *team);
+/* What was remembered is not needed any more. */
+void calls_drop(struct closed *closed);
 void calls_closed(struct engine *engine, struct link *link, const struct wire_message *said);
 
 #endif

@@ -33,14 +33,9 @@ bool calls_has_begun(const struct wire_message *waits, struct wire_begun begun, 
     return waits->tag.seq <= started;
 }
 
-struct wire_begun calls_begun_with(const struct team *team, int peer)
-{
-    return (struct wire_begun){team->calls.sent[peer], team->calls.received[peer], team->calls.signalled[peer]};
-}
-
 bool calls_begun(const struct team *team, const struct wire_message *waits)
 {
-    return calls_has_begun(waits, calls_begun_with(team, (int)waits->tag.from), team->calls.started);
+    return calls_has_begun(waits, team->calls.with[waits->tag.from], team->calls.started);
 }
 
 void calls_send(struct team *team, int rank, const struct wire_message *head, const void *body, size_t length)

@@ -57,8 +57,8 @@ struct closed {
     uint64_t comm;
     uint32_t started;
     int rank, nranks;
-    uint32_t *sent, *received, *signalled; /* by peer */
-    struct wire_abort *failure;            /* NULL: it was whole */
+    struct wire_begun *with;    /* by peer; NULL: nothing was closed */
+    struct wire_abort *failure; /* NULL: it was whole */
 };
 
 struct engine {

@@ -123,12 +123,8 @@ static void engine_free(struct engine *engine)
         poller_wake(engine->poller);
     thread_end(&engine->thread);
     link_domain_close(engine->links);
-    for (int i = 0; i < ENGINE_CLOSED; i++) {
-        free(engine->closed[i].sent);
-        free(engine->closed[i].received);
-        free(engine->closed[i].signalled);
-        free(engine->closed[i].failure);
-    }
+    for (int i = 0; i < ENGINE_CLOSED; i++)
+        calls_drop(&engine->closed[i]);
     while (!list_empty(&engine->shared)) {
         struct shared_fd *shared = list_entry(list_pop(&engine->shared), struct shared_fd, node);
         close(shared->fd);

@@ -159,7 +159,7 @@ static tutti_result_t ask(struct team *team, struct link *link, const struct win
 {
     char body[sizeof *what + WIRE_WINDOW_SHORT];
     if (item->signal != WIRE_NO_SIGNAL)
-        team->calls.signalled[item->peer]++;
+        team->calls.with[item->peer].signalled++;
     if (team_is_here(team, item->peer))
         return ask_here(team, item->peer, what, item->local, bytes);
     memcpy(body, what, sizeof *what);

@@ -74,7 +74,8 @@ static uint64_t team_level_key(const struct roster_entry *entry, int level)
 tutti_result_t team_levels(const struct roster *roster, const int32_t *row, int nranks, struct levels **out)
 {
     struct roster_cursor cursor = {.roster = roster};
-    uint64_t *keys = malloc((size_t)nranks * TEAM_LEVELS * sizeof *keys);
+    const size_t bytes = (size_t)nranks * TEAM_LEVELS * sizeof(uint64_t);
+    uint64_t *keys = memory_zeros(bytes);
     struct levels_of of = {.nranks = nranks, .depth = TEAM_LEVELS, .host = TEAM_LEVEL_HOST};
     if (!keys)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", nranks);
@@ -86,7 +87,7 @@ tutti_result_t team_levels(const struct roster *roster, const int32_t *row, int 
             keys[(size_t)level * (size_t)nranks + (size_t)rank] = team_level_key(entry, level);
     }
     tutti_result_t result = levels_make(&of, out);
-    free(keys);
+    memory_free_zeros(keys, bytes);
     return result;
 }
 
@@ -132,12 +133,9 @@ static tutti_result_t team_open_allocate(struct team *team, const struct team_co
     team->received = memory_zeros(n * sizeof *team->received);
     team->signalled = memory_zeros(n * sizeof *team->signalled);
     team->calls.hear = calls_hear;
-    team->calls.sent = calloc(n, sizeof *team->calls.sent);
-    team->calls.received = calloc(n, sizeof *team->calls.received);
-    team->calls.signalled = calloc(n, sizeof *team->calls.signalled);
+    team->calls.with = memory_zeros(n * sizeof *team->calls.with);
     team->calls.looks = -1;
-    if (!team->link || !team->gone || !team->sent || !team->received || !team->signalled || !team->calls.sent ||
-        !team->calls.received || !team->calls.signalled)
+    if (!team->link || !team->gone || !team->sent || !team->received || !team->signalled || !team->calls.with)
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a communicator of %d ranks", team->nranks);
     if (team->whole && !(team->in_whole = malloc(n * sizeof *team->in_whole)))
         return error_set(TUTTI_SYSTEM_ERROR, "no memory for a part of %d ranks", team->nranks);
@@ -170,9 +168,7 @@ static void team_open_release(struct team *team)
     memory_free_zeros(team->sent, n * sizeof *team->sent);
     memory_free_zeros(team->received, n * sizeof *team->received);
     memory_free_zeros(team->signalled, n * sizeof *team->signalled);
-    free(team->calls.sent);
-    free(team->calls.received);
-    free(team->calls.signalled);
+    memory_free_zeros(team->calls.with, n * sizeof *team->calls.with);
     free(team);
 }
 
@@ -266,8 +262,8 @@ tutti_result_t team_open(struct engine *engine, const struct team_config *config
 
 size_t team_memory(const struct team *team)
 {
-    size_t a_rank = (team->row ? sizeof *team->row : 0) + sizeof *team->link + sizeof *team->gone +
-                    2 * (sizeof *team->sent + sizeof *team->received + sizeof *team->signalled);
+    size_t a_rank = (team->row ? sizeof *team->row : 0) + sizeof *team->link + sizeof *team->gone + sizeof *team->sent +
+                    sizeof *team->received + sizeof *team->signalled + sizeof *team->calls.with;
     return sizeof *team + team->queue.blocks * sizeof(struct op_block) + (size_t)team->nranks * a_rank +
            roster_share(team->roster) + team->levels->bytes + shared_memory(team) + windows_memory(team);
 }

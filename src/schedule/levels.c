@@ -2,14 +2,18 @@
 /* Groups ranks by what they say of themselves, from the nearest level outwards: so no group is ever cut in two. */
 #include "schedule/levels.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* While they are made. A group is known by its first rank. */
 struct making_levels {
     const struct levels_of *of;
     int32_t *leader;        /* by level, by rank: the first rank of its group */
     struct levels_key *key; /* for sorting */
+    int32_t *order;         /* by position: the rank; and room for as many, for sorting */
+    bool in_order;          /* each rank's position is its number */
 };
 
 struct levels_key {
@@ -48,18 +52,30 @@ static void levels_join(struct making_levels *making, int level)
         leader[rank] = leader[leader[rank]];
 }
 
-/* Sorts by one level, where all within was sorted before: as many passes as there are levels, each of n log n. */
-static void levels_sort(struct making_levels *making, int level, int32_t *order, int32_t *position)
+/* By one level, where all within was sorted before. */
+static void levels_sort_by(struct making_levels *making, int level)
 {
-    int n = making->of->nranks;
+    int n = making->of->nranks, *order = making->order, *sorted = order + n;
     const int32_t *leader = levels_leaders(making, level);
     for (int i = 0; i < n; i++)
         making->key[i] = (struct levels_key){(uint64_t)leader[order[i]], i};
     qsort(making->key, (size_t)n, sizeof *making->key, levels_by_key);
     for (int i = 0; i < n; i++)
-        position[i] = order[making->key[i].rank];
+        sorted[i] = order[making->key[i].rank];
     for (int i = 0; i < n; i++)
-        order[i] = position[i];
+        order[i] = sorted[i];
+}
+
+/* As many passes as there are levels, each of n log n. */
+static void levels_sort(struct making_levels *making)
+{
+    for (int rank = 0; rank < making->of->nranks; rank++)
+        making->order[rank] = rank;
+    for (int k = 0; k < making->of->depth; k++)
+        levels_sort_by(making, k);
+    making->in_order = true;
+    for (int i = 0; i < making->of->nranks; i++)
+        making->in_order &= making->order[i] == i;
 }
 
 static void levels_count(struct level *level, int ranks)
@@ -115,24 +131,19 @@ static struct levels *levels_found(struct making_levels *making)
 {
     bool is_new[LEVELS_MOST];
     int n = making->of->nranks;
-    size_t room = 2 * (size_t)n + levels_numbers(making, is_new);
+    size_t room = (size_t)n * (making->in_order ? 1 : 2) + levels_numbers(making, is_new);
     struct levels *levels = calloc(1, sizeof *levels + room * sizeof(int32_t));
     if (!levels)
         return NULL;
-    int32_t *order = (int32_t *)(levels + 1), *position = order + n, *numbers = position + n;
+    int32_t *order = (int32_t *)(levels + 1), *position = making->in_order ? order : order + n, *numbers = position + n;
     levels->bytes = sizeof *levels + room * sizeof(int32_t);
     levels->nranks = n;
     levels->depth = making->of->depth;
     levels->host = making->of->host;
-    for (int rank = 0; rank < n; rank++)
-        order[rank] = rank;
-    for (int k = 0; k < levels->depth; k++)
-        levels_sort(making, k, order, position);
-    levels->in_order = true;
-    for (int i = 0; i < n; i++) {
+    levels->in_order = making->in_order;
+    memcpy(order, making->order, (size_t)n * sizeof *order);
+    for (int i = 0; i < n; i++)
         position[order[i]] = i;
-        levels->in_order &= order[i] == i;
-    }
     for (int k = 0; k < levels->depth; k++)
         if (is_new[k]) {
             levels_fill(&levels->level[k], n, levels_leaders(making, k), order, numbers);
@@ -147,18 +158,21 @@ static struct levels *levels_found(struct making_levels *making)
 
 tutti_result_t levels_make(const struct levels_of *of, struct levels **out)
 {
-    size_t n = (size_t)of->nranks;
+    size_t n = (size_t)of->nranks, leaders = n * (size_t)of->depth;
     struct making_levels making = {.of = of,
-                                   .leader = malloc(n * (size_t)of->depth * sizeof *making.leader),
-                                   .key = malloc(n * sizeof *making.key)};
+                                   .leader = memory_zeros(leaders * sizeof *making.leader),
+                                   .key = memory_zeros(n * sizeof *making.key),
+                                   .order = memory_zeros(2 * n * sizeof *making.order)};
     *out = NULL;
-    if (making.leader && making.key) {
+    if (making.leader && making.key && making.order) {
         for (int k = 0; k < of->depth; k++)
             levels_join(&making, k);
+        levels_sort(&making);
         *out = levels_found(&making);
     }
-    free(making.leader);
-    free(making.key);
+    memory_free_zeros(making.leader, leaders * sizeof *making.leader);
+    memory_free_zeros(making.key, n * sizeof *making.key);
+    memory_free_zeros(making.order, 2 * n * sizeof *making.order);
     return *out ? TUTTI_SUCCESS : error_set(TUTTI_SYSTEM_ERROR, "no memory for the hosts of %d ranks", of->nranks);
 }
 

@@ -33,7 +33,7 @@ struct levels {
     int host;                        /* the level whose groups are hosts */
     bool in_order;                   /* each rank's position is its number */
     const int32_t *order;            /* by position: the rank */
-    const int32_t *position;         /* by rank */
+    const int32_t *position;         /* by rank; of ranks in order the same memory */
     size_t bytes;                    /* of all this */
     struct level level[LEVELS_MOST]; /* the nearest first */
 };

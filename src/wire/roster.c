@@ -3,9 +3,8 @@
 #include "wire/roster.h"
 
 #include "base/intern.h"
+#include "base/memory.h"
 #include "base/sparse.h"
-
-#include <stdlib.h>
 
 #define ROSTER_BLOCK 16
 #define ROSTER_PORTS (WIRE_ADDRESSES + WIRE_DEVICES)
@@ -20,12 +19,7 @@ struct roster_folded {
     struct roster_entry rest;
 };
 
-/* While it is made. */
-struct roster_making {
-    struct roster *roster;
-    size_t head, room; /* bytes before the packed ones, and for those */
-};
-
+/* Bytes before the packed ones. */
 static size_t roster_head(int count)
 {
     size_t blocks = ((size_t)count + ROSTER_BLOCK - 1) / ROSTER_BLOCK;
@@ -35,19 +29,6 @@ static size_t roster_head(int count)
 static uint32_t *roster_blocks(struct roster *roster)
 {
     return (uint32_t *)(roster->row + roster->count);
-}
-
-static bool roster_fits(struct roster_making *making)
-{
-    if (making->room - making->roster->packed >= ROSTER_MOST)
-        return true;
-    size_t room = 2 * making->room + ROSTER_MOST;
-    struct roster *more = realloc(making->roster, making->head + room);
-    if (!more)
-        return false;
-    making->roster = more;
-    making->room = room;
-    return true;
 }
 
 static struct roster_row roster_row_of(const struct wire_process *process)
@@ -104,10 +85,9 @@ static void roster_differ(struct roster_folded *folded, const struct roster_fold
         to[i] ^= from[i];
 }
 
-static void roster_add(struct roster_making *making, int index, const struct roster_entry *entry,
-                       struct roster_folded *before)
+static void roster_add(struct roster *roster, int index, const struct roster_entry *entry, struct roster_folded *before)
 {
-    struct roster *roster = making->roster;
+    uint8_t *packed = (uint8_t *)roster + roster_head((int)roster->count);
     struct roster_folded now;
     roster->row[index] = roster_row_of(&entry->process);
     roster_fold(entry, &now);
@@ -116,28 +96,25 @@ static void roster_add(struct roster_making *making, int index, const struct ros
         roster_blocks(roster)[index / ROSTER_BLOCK] = roster->packed;
     }
     roster_differ(before, &now);
-    roster->packed += (uint32_t)sparse_pack(before, sizeof *before, (uint8_t *)roster + making->head + roster->packed);
+    roster->packed += (uint32_t)sparse_pack(before, sizeof *before, packed + roster->packed);
     *before = now;
 }
 
 const struct roster *roster_make(int count, roster_source *source, const void *context)
 {
-    struct roster_making making = {.head = roster_head(count)};
+    size_t head = roster_head(count), room = head + (size_t)count * ROSTER_MOST; /* of which little is written to */
+    struct roster *roster = memory_zeros(room);
     struct roster_entry entry;
     struct roster_folded before;
-    const struct roster *made = NULL;
-    int added = 0;
-    making.roster = calloc(1, making.head);
-    if (!making.roster)
+    if (!roster)
         return NULL;
-    making.roster->count = (uint32_t)count;
-    for (; added < count && roster_fits(&making); added++) {
-        source(context, added, &entry);
-        roster_add(&making, added, &entry, &before);
+    roster->count = (uint32_t)count;
+    for (int index = 0; index < count; index++) {
+        source(context, index, &entry);
+        roster_add(roster, index, &entry, &before);
     }
-    if (added == count)
-        made = intern(making.roster, making.head + making.roster->packed);
-    free(making.roster);
+    const struct roster *made = intern(roster, head + roster->packed);
+    memory_free_zeros(roster, room);
     return made;
 }
 
