@@ -125,10 +125,13 @@ static tutti_result_t meet_on(const struct tutti_elastic *elastic, struct tutti_
 
 /* ---- The end of this member ---- */
 
-static tutti_result_t be_over(struct tutti_elastic *elastic, tutti_result_t result)
+/* What becomes of the group, where error_last() does not say it: of calls that differ mostly all members hear. */
+#define LEAVES "; this member leaves the elastic group, and members without this failure go on"
+
+static tutti_result_t be_over(struct tutti_elastic *elastic, tutti_result_t result, const char *then)
 {
     elastic->over = result;
-    snprintf(elastic->sentence, sizeof elastic->sentence, "%s", error_last());
+    snprintf(elastic->sentence, sizeof elastic->sentence, "%.900s%s", error_last(), then);
     if (elastic->now)
         generation_leave(elastic->now, true);
     return error_note(result, "%s", elastic->sentence);
@@ -150,7 +153,7 @@ static tutti_result_t be_left_out(struct tutti_elastic *elastic)
               "Leave, and let a replacement join by tutti_elastic_join()",
               mine->number, mine->unit, (unsigned long long)elastic->number + 1, *cut ? cut : late,
               *others ? others : "the others have gone on");
-    return be_over(elastic, TUTTI_REMOTE_ERROR);
+    return be_over(elastic, TUTTI_REMOTE_ERROR, "");
 }
 
 /* ---- From one generation to the next ---- */
@@ -189,7 +192,7 @@ static tutti_result_t end_generation(struct tutti_elastic *elastic, struct elast
     struct generation *now = elastic->now, *next = NULL;
     tutti_result_t result = generation_end(now, due);
     if (result != TUTTI_SUCCESS)
-        return be_over(elastic, result);
+        return be_over(elastic, result, "");
     const struct consent_value *value = &now->consent.value;
     *counts = value->turn >= work->turn;
     if (*counts && work->newcomers && work->grown)
@@ -199,7 +202,7 @@ static tutti_result_t end_generation(struct tutti_elastic *elastic, struct elast
     result = generation_follow(now, clock_ns() + now->timeout, &next);
     if (result != TUTTI_SUCCESS) {
         generation_close(next);
-        return be_over(elastic, result);
+        return be_over(elastic, result, LEAVES);
     }
     take_generation(elastic, next);
     tell_of_next(elastic, work, *counts);
@@ -237,7 +240,7 @@ static tutti_result_t run_turn(struct tutti_elastic *elastic, struct elastic_wor
         if (result == TUTTI_SUCCESS)
             break;
         if (is_final(result) || *tries > worked->members + TRIES_MORE)
-            return be_over(elastic, result);
+            return be_over(elastic, result, LEAVES);
         snprintf(why, sizeof why, "%s", error_last());
         result = end_generation(elastic, work, due, &counts);
         if (result != TUTTI_SUCCESS)
@@ -354,7 +357,7 @@ tutti_result_t elastic_allreduce(struct tutti_elastic *elastic, const struct cal
     tutti_result_t result = in_place ? keep_input(elastic, call, stream) : TUTTI_SUCCESS;
     int tries;
     if (result != TUTTI_SUCCESS)
-        return be_over(elastic, result);
+        return be_over(elastic, result, LEAVES);
     work.input = in_place ? elastic->kept : NULL;
     uint64_t number = elastic->number;
     result = run_turn(elastic, &work, allreduce_turn, &tries);
@@ -479,11 +482,12 @@ tutti_result_t elastic_open(struct tutti_comm *comm, const struct elastic_settin
     result = making_end(&making, result, &child);
     if (result == TUTTI_SUCCESS)
         result = elastic_begin(elastic, child, false);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
         *out = elastic;
-    else
-        elastic_close(elastic);
-    return result;
+        return result;
+    }
+    elastic_close(elastic);
+    return error_note(result, "there is no elastic group: %s", error_last());
 }
 
 tutti_result_t elastic_join(const tutti_unique_id_t *id, int nranks, int rank, const struct elastic_settings *settings,
@@ -510,11 +514,12 @@ tutti_result_t elastic_join(const tutti_unique_id_t *id, int nranks, int rank, c
     }
     if (result == TUTTI_SUCCESS)
         result = elastic_begin(elastic, comm, true);
-    if (result == TUTTI_SUCCESS)
+    if (result == TUTTI_SUCCESS) {
         *out = elastic;
-    else
-        elastic_close(elastic);
-    return result;
+        return result;
+    }
+    elastic_close(elastic);
+    return error_note(result, "this process has not joined the elastic group: %s", error_last());
 }
 
 void elastic_close(struct tutti_elastic *elastic)

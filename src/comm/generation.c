@@ -447,19 +447,31 @@ static void ending_follow(struct ending *ending, uint64_t now)
         begin_asking(ending, now);
 }
 
+/* Of those who have answered. */
+static bool misses_others(const struct consent *consent, int rank)
+{
+    uint64_t missed = 0;
+    for (int i = 0; i < CONSENT_WORDS; i++)
+        missed |= consent->cut[rank].word[i] & consent->answered.word[i];
+    return missed != 0;
+}
+
 static tutti_result_t say_too_few(const struct generation *generation)
 {
     const struct consent *consent = &generation->consent;
-    struct consent_set away = {{0}};
-    char names[240];
+    struct consent_set away = {{0}}, apart = {{0}};
+    char names[240], cut[240];
     for (int rank = 0; rank < consent->members; rank++)
         if (rank != consent->me && consent_awaits(consent, rank))
             consent_add(&away, rank);
+        else if (misses_others(consent, rank))
+            consent_add(&apart, rank);
     return error_set(TUTTI_REMOTE_ERROR,
-                     "%d of %d units are here and reach one another%s, and %d must be: raise the timeout or lower the "
-                     "minimum of tutti_elastic_config_t",
-                     consent_rest(consent), generation->units,
-                     generation_names(generation, &away, "; no answer came from members", names), consent->minimum);
+                     "%d of %d units are here and reach one another, and %d must be%s%s; the elastic group ends: raise "
+                     "the timeout or lower the minimum of tutti_elastic_config_t",
+                     consent_rest(consent), generation->units, consent->minimum,
+                     generation_names(generation, &away, "; no answer came from members", names),
+                     generation_names(generation, &apart, "; lanes are down among members", cut));
 }
 
 static tutti_result_t ending_look(struct ending *ending)
@@ -490,7 +502,7 @@ tutti_result_t generation_end(struct generation *generation, uint64_t due)
     lock_release(&engine->lock);
     tutti_result_t settled = give_up(generation);
     if (settled != TUTTI_SUCCESS)
-        return settled;
+        return error_note(settled, "%s; this member leaves the elastic group", error_last());
     ending.opened = ending.looked = clock_ns();
     ending.until = due > ending.opened + patience_of(generation) ? due : ending.opened + patience_of(generation);
     for (;;) {

@@ -62,6 +62,7 @@ struct job {
     int timeout_ms, units, minimum, count;
     int whole;     /* members that do all steps, at least; */
     bool exactly;  /* no more */
+    bool differs;  /* member 1 makes another call in step 3 */
     bool meets;    /* members of a unit wait for one another between two steps */
     bool compares; /* with a plain allreduce of those who are left */
     bool all;      /* that nothing happens to go on: the machine may be too slow for that where the timeout is short */
@@ -113,6 +114,8 @@ bool words_begin(void);
 void words_keep(int member);
 /* Has each of those who went on named each one of the others, `left`? */
 bool words_judge(const bool *left);
+/* Does a member that ended say what became of the group? */
+bool words_end(const char *sentence);
 /* At the end of a run. */
 void words_forget(void);
 

@@ -75,8 +75,10 @@ bool judge(const bool *stops, const bool *killed, const bool *died, const char *
         }
         bool network = strstr(told->sentence, "it has no lane to members") != NULL;
         apart += network;
-        if ((!killed[i] && told->steps < STEPS && !told->sentence[0]) || (network && !job->cuts)) {
-            fprintf(stderr, "  member %d did not say why it ended: %s\n", i, told->sentence);
+        bool says = job->meets ? told->sentence[0] : words_end(told->sentence);
+        if ((!killed[i] && told->steps < STEPS && !says) || (network && !job->cuts)) {
+            fprintf(stderr, "  member %d did not say why it ended, and what became of the group: %s\n", i,
+                    told->sentence);
             right = false;
         }
     }

@@ -56,6 +56,16 @@ bool words_judge(const bool *left)
     return right;
 }
 
+bool words_end(const char *sentence)
+{
+    static const char *const ends[] = {"there go on members", "the others have gone on", "it has left",
+                                       "the elastic group ends", "leaves the elastic group"};
+    bool said = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        said |= strstr(sentence, ends[i]) != NULL;
+    return said;
+}
+
 bool words_begin(void)
 {
     parent = getpid();
