@@ -2,8 +2,9 @@
 /*
  * elastic_speed TRANSPORT RANKS [WHAT [MIB]]: elastic groups of processes that have GPUs, real ones too, with
  * TUTTI_TEST_GPU=1, else on host memory. kill: one member is killed in the middle of steps; late: one is stopped before
- * a step; both compare what the others have with a plain allreduce of the same set, of MIB. speed: steps beside plain
- * allreduces, with any number of blocks and with two.
+ * a step; both compare what the others have with a plain allreduce of the same set, of MIB (64). grow: one joins while
+ * the others take steps of MIB. speed: steps of up to MIB (256) beside plain allreduces, with any number of blocks and
+ * with two.
  */
 #include "../collective/gpu.h"
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "tutti/tutti.h"
 
 #include <pthread.h>
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,10 +28,11 @@
 #define AFTER 10 /* steps of the survivors */
 
 static struct job {
-    tutti_unique_id_t id;
-    _Atomic bool made;
+    tutti_unique_id_t id, join;
+    _Atomic bool made, open;
     int ranks, blocks, timeout_ms;
     size_t bytes;
+    _Atomic uint64_t bits[MOST]; /* of a member's last result */
 } * job;
 static int me;
 
@@ -81,19 +84,14 @@ struct member {
     float *drawn, *seen;     /* on the host */
 };
 
-/* Numbers whose sum depends on the order of adding. */
-static void begin(struct member *member)
+static float drawn_of(int rank, size_t i)
 {
-    tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
-    if (gpu_wanted())
-        gpu_select(me);
-    tutti_config_t where = gpu_config();
-    where.blocks = gpu_wanted() ? job->blocks : 0;
-    config.timeout_ms = job->timeout_ms;
-    while (!atomic_load(&job->made))
-        usleep(100);
-    OK(tutti_comm_init_rank(&member->comm, job->ranks, &job->id, me, &where));
-    OK(tutti_elastic_init(&member->elastic, member->comm, &config));
+    return (float)(int32_t)mix64((uint64_t)rank << 40 | i) * 1e-7f;
+}
+
+/* Numbers whose sum depends on the order of adding. */
+static void draw(struct member *member)
+{
     member->in = buffer(job->bytes);
     member->out = buffer(job->bytes);
     member->again = buffer(job->bytes);
@@ -101,8 +99,36 @@ static void begin(struct member *member)
     member->seen = malloc(2 * job->bytes);
     must(member->drawn && member->seen, "memory");
     for (size_t i = 0; i < job->bytes / 4; i++)
-        member->drawn[i] = (float)(int32_t)mix64((uint64_t)me << 40 | i) * 1e-7f;
+        member->drawn[i] = drawn_of(me, i);
     copy(member->in, member->drawn, job->bytes);
+}
+
+static tutti_elastic_config_t settings(void)
+{
+    tutti_elastic_config_t config = TUTTI_ELASTIC_CONFIG_INITIALIZER;
+    if (gpu_wanted())
+        gpu_select(me);
+    config.timeout_ms = job->timeout_ms;
+    config.device = gpu_config().device;
+    return config;
+}
+
+/* The first generation has the ranks below `ranks`. */
+static void begin_with(struct member *member, int ranks)
+{
+    tutti_elastic_config_t config = settings();
+    tutti_config_t where = gpu_config();
+    where.blocks = gpu_wanted() ? job->blocks : 0;
+    while (!atomic_load(&job->made))
+        usleep(100);
+    OK(tutti_comm_init_rank(&member->comm, ranks, &job->id, me, &where));
+    OK(tutti_elastic_init(&member->elastic, member->comm, &config));
+    draw(member);
+}
+
+static void begin(struct member *member)
+{
+    begin_with(member, job->ranks);
 }
 
 /* The members of the set reduce once more, by a communicator that has nothing to do with the group. */
@@ -185,6 +211,8 @@ static void survive(struct member *member, const char *what)
 static void finish(struct member *member)
 {
     OK(tutti_elastic_end(member->elastic));
+    if (!member->comm)
+        return; /* a newcomer has none but the group's */
     OK(tutti_comm_abort(member->comm));
     OK(tutti_comm_destroy(member->comm));
 }
@@ -222,6 +250,75 @@ static void late_member(void)
         }
         must(number < 5, "no member takes a step without the others");
     }
+    finish(&member);
+}
+
+/* ---- Growing ---- */
+
+/* ms of the first step, and the least of all. */
+static void take_steps(struct member *member, int members, double *first, double *least)
+{
+    tutti_elastic_step_t step = {.size = sizeof step};
+    *least = INFINITY;
+    for (int number = 0; number < AFTER; number++) {
+        uint64_t begin = clock_ns();
+        OK(take_step(member, 2 * number, &step)); /* out of place */
+        double took = ms_since(begin);
+        *first = number ? *first : took;
+        *least = took < *least ? took : *least;
+        must(step.members == members && step.tries == 1, "a step has all members at once");
+    }
+}
+
+/* All members have the same bits, which are about the sum of what they drew. */
+static void judge_grown(struct member *member)
+{
+    uint64_t bits = 0;
+    double off = 0, first, least;
+    copy(member->seen, member->out, job->bytes);
+    for (size_t i = 0; i < job->bytes / 4; i++) {
+        double sum = 0;
+        for (int rank = 0; rank < job->ranks && i % 64 == 0; rank++)
+            sum += (double)drawn_of(rank, i);
+        double by = i % 64 ? 0 : fabs(sum - (double)member->seen[i]);
+        off = by > off ? by : off;
+        bits = mix64(bits ^ ((uint32_t *)member->seen)[i]);
+    }
+    atomic_store(&job->bits[me], bits);
+    take_steps(member, job->ranks, &first, &least); /* all have told then */
+    for (int rank = 0; rank < job->ranks; rank++)
+        must(atomic_load(&job->bits[rank]) == bits, "members have different bits");
+    must(off < 1e-3, "a result is not the sum");
+}
+
+static void grow_member(void)
+{
+    struct member member = {0};
+    double alone = 0, least = 0, first, grew;
+    if (me < job->ranks - 1) {
+        begin_with(&member, job->ranks - 1);
+        take_steps(&member, job->ranks - 1, &first, &alone);
+        if (me == 0) {
+            OK(tutti_elastic_get_unique_id(member.elastic, &job->join));
+            atomic_store(&job->open, true);
+        }
+    } else {
+        const tutti_elastic_config_t config = settings();
+        draw(&member);
+        while (!atomic_load(&job->open))
+            usleep(100);
+        OK(tutti_elastic_join(&member.elastic, job->ranks, &job->join, me, &config));
+    }
+    uint64_t begin = clock_ns();
+    if (me < job->ranks - 1)
+        OK(tutti_elastic_grow(member.elastic, 1, me == 0 ? &job->join : NULL));
+    grew = ms_since(begin);
+    take_steps(&member, job->ranks, &first, &least);
+    if (me == 0)
+        printf("grow: from %d to %d members in %.1f ms; the first step of %zu MiB takes %.2f ms, the others %.2f ms at "
+               "least, and %.2f ms before\n",
+               job->ranks - 1, job->ranks, grew, job->bytes >> 20, first, least, alone);
+    judge_grown(&member);
     finish(&member);
 }
 
@@ -274,7 +371,7 @@ static void speed_member(void)
         measure(&member, bytes, gpu_wanted() ? 200 : 1000);
     if (!gpu_wanted())
         measure(&member, 16 << 20, 15);
-    for (size_t bytes = 64 << 20; gpu_wanted() && bytes <= job->bytes; bytes <<= 2)
+    for (size_t bytes = 1 << 20; gpu_wanted() && bytes <= job->bytes; bytes <<= 2)
         measure(&member, bytes, 30);
     finish(&member);
 }
@@ -323,9 +420,10 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 3 ? argv[3] : "all";
     int ranks = argc > 2 ? atoi(argv[2]) : 0, last = ranks - 1;
-    size_t bytes = (size_t)(argc > 4 ? atoi(argv[4]) : 64) << 20;
+    size_t given = (size_t)(argc > 4 ? atoi(argv[4]) : 0) << 20, bytes = given ? given : 64 << 20,
+           longest = given ? given : 256 << 20;
     bool right = true;
-    if (ranks < 2 || ranks > MOST || !bytes)
+    if (ranks < 2 || ranks > MOST)
         return 2;
     setenv("TUTTI_TRANSPORT", argv[1], 1);
     setenv("TUTTI_DEBUG", "none", 0);
@@ -335,9 +433,11 @@ int main(int argc, char **argv)
         right &= run(kill_member, last, false, 0, bytes);
     if (wanted(what, "late"))
         right &= run(late_member, last, true, 0, bytes);
+    if (wanted(what, "grow"))
+        right &= run(grow_member, -1, false, 0, bytes);
     if (wanted(what, "speed"))
-        right &= run(speed_member, -1, false, 0, 256 << 20);
+        right &= run(speed_member, -1, false, 0, longest);
     if (wanted(what, "speed") && gpu_wanted())
-        right &= run(speed_member, -1, false, 2, 256 << 20);
+        right &= run(speed_member, -1, false, 2, longest);
     return !right;
 }
