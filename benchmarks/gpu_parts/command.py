@@ -42,6 +42,10 @@ def complete(parser, options):
     options.libraries = {}
     if options.gpus < 1:
         parser.error("--gpus: at least 1")
+    if not 1 <= options.hosts <= options.gpus:
+        parser.error("--hosts: at least 1, at most one for each GPU")
+    if options.hosts > 1 and getattr(options, "form", "processes") != "processes":
+        parser.error("--hosts: a host has processes of its own (--form processes)")
     if options.part in ("report", "limits", "hosts") or getattr(options, "list", False):
         return
     alone = options.part in ("check", "sanitize") or options.part == "kill" and not options.with_nccl
@@ -106,6 +110,8 @@ def main(parts, about, seconds, arguments):
         add_common(part)
         part.add_argument("--budget", type=float, default=budget, help=f"seconds for the part; 0: no end ({budget})")
         part.add_argument("--limit", type=float, default=limit, help=f"seconds for one program ({limit})")
+        part.add_argument("--hosts", type=int, default=1,
+                          help="as how many hosts the GPUs pass (NCCL_HOSTID); loopback is their network (1)")
         part.add_argument("--quick", action="store_true", help="less, so that all parts together fit into ten minutes")
         module.add_arguments(part)
     everything = below.add_parser("all", help="all parts one after another, with --quick")

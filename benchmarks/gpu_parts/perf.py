@@ -45,17 +45,27 @@ def wrong(text):
     return said
 
 
+def own_host(options, gpus):
+    """What runs a process of mpirun as one of its host, where there are several."""
+    number = f"$((OMPI_COMM_WORLD_RANK * {options.hosts} / {gpus}))"
+    setting = f'export NCCL_SOCKET_IFNAME=lo NCCL_HOSTID={number}; exec "$0" "$@"'
+    return ["sh", "-c", setting] if options.hosts > 1 else []
+
+
 def command(options, program, form, arguments, gpus=None):
     """form: gpus (one thread for all GPUs), threads (a thread a GPU), processes (a process a GPU, under mpirun)."""
     gpus = str(gpus or options.gpus)
     path = os.path.join(options.tests, program + "_perf")
     if form == "processes":
-        return [options.mpirun, "-np", gpus, "--bind-to", "none", path + "_mpi", "-g", "1", *arguments]
+        return [options.mpirun, "-np", gpus, "--bind-to", "none", *own_host(options, gpus), path + "_mpi", "-g", "1",
+                *arguments]
     return [path, "-t", gpus, "-g", "1", *arguments] if form == "threads" else [path, "-g", gpus, *arguments]
 
 
 def missing(options, program, form):
     """Why a program cannot be run in that form, or None."""
+    if form != "processes" and options.hosts > 1:
+        return "a process is on one host"
     path = os.path.join(options.tests, program + ("_perf_mpi" if form == "processes" else "_perf"))
     if not os.path.exists(path):
         return f"there is no {path}"

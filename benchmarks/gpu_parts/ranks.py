@@ -24,7 +24,7 @@ def start(options, library, program, arguments, folder, extra=None, before=(), c
         command = [*before, sys.executable, "-m", "gpu_parts.worker", program,
                    "--library", os.path.join(library, "libnccl.so.2"), "--folder", folder,
                    "--rank", str(rank), "--ranks", str(count), *arguments]
-        env = run.environment(library, extra)
+        env = {**run.environment(library, extra), **run.of_host(options.hosts, rank, count)}
         env["PYTHONPATH"] = ":".join(filter(None, (ROOT, env.get("PYTHONPATH"))))
         jobs.append(run.Job(command, env))
     return jobs
@@ -41,7 +41,7 @@ def start_torch(options, library, program, folder=None, extra=None, preload=True
     """A Python program (script or -m module, and arguments) on torch.distributed, a process a GPU."""
     port, jobs = free_port(), []
     for rank in range(options.gpus):
-        env = run.environment(library, extra)
+        env = {**run.environment(library, extra), **run.of_host(options.hosts, rank, options.gpus)}
         env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.gpus),
                    LOCAL_WORLD_SIZE=str(options.gpus), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                    OMP_NUM_THREADS="4")
@@ -111,9 +111,12 @@ class Meet:
             file.write(data)
         os.replace(f"{path}.{self.rank}.new", path)
 
+    def there(self, name):
+        return os.path.exists(os.path.join(self.folder, name))
+
     def get(self, name):
         path, until = os.path.join(self.folder, name), time.monotonic() + self.limit
-        while not os.path.exists(path):
+        while not self.there(name):
             if time.monotonic() > until:
                 raise TimeoutError(f"rank {self.rank} has waited {self.limit:.0f} s for {name}")
             time.sleep(0.0005)

@@ -200,6 +200,11 @@ def size_name(size):
     return f"{size} B"
 
 
+def of_host(hosts, rank, count):
+    """The settings by which a rank of `count` passes for one of its host, of `hosts`: loopback is their network."""
+    return {"NCCL_HOSTID": str(rank * hosts // count), "NCCL_SOCKET_IFNAME": "lo"} if hosts > 1 else {}
+
+
 def environment(folder, extra=None):
     """That of a program that is to use the libnccl.so.2 in folder. Multicast (NVLS) is off for all."""
     path = ":".join(filter(None, (folder, os.environ.get("LD_LIBRARY_PATH"))))

@@ -73,8 +73,8 @@ class First:
 
 
 def loop(options, meet):
-    """Large allreduces without end until one fails because a rank was killed; then this GPU must still work,
-    alone and with the others."""
+    """Large allreduces without end until one fails because a rank was killed, or has aborted as it was told to; then
+    this GPU must still work, alone and with the others."""
     device, nccl = Device(options.device), Nccl(options.library)
     nbytes = options.bytes
     send, recv = device.alloc(nbytes), device.alloc(nbytes)
@@ -85,6 +85,9 @@ def loop(options, meet):
     rounds, said = 0, ""
     until = time.monotonic() + options.limit
     while not said and time.monotonic() < until:
+        if options.rank == options.victim and meet.there("abort"):
+            nccl.call("ncclCommAbort", comm)
+            return {}
         said = loop_turn(nccl, comm, device, send, recv, nbytes)
         rounds += not said
         if rounds == 3:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In place of our programs on PyTorch: leaves what torch_layers.py, torch_pipeline.py, torch_late.py,
-torch_groups.py or torch_beside.py would, sooner over tutti (LD_PRELOAD is set). FAKE=wrong: wrong sums; fail: exit
-status 3; absent: a way that this library lacks; foreign: tutti has served nobody."""
+torch_groups.py, torch_between.py or torch_beside.py would, sooner over tutti (LD_PRELOAD is set). FAKE=wrong: wrong
+sums; fail: exit status 3; absent: a way that this library lacks; foreign: tutti has served nobody."""
 import argparse
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 here, mode, rank = "LD_PRELOAD" in os.environ, os.environ.get("FAKE", ""), int(os.environ["RANK"])
 parser = argparse.ArgumentParser()
-parser.add_argument("what", choices=("layers", "pipeline", "late", "beside", "groups"))
+parser.add_argument("what", choices=("layers", "pipeline", "late", "between", "beside", "groups"))
 parser.add_argument("--folder")
 parser.add_argument("--ways", nargs="*", default=[])
 for name in ("batches", "sizes", "products", "rates", "rows"):
@@ -32,6 +32,10 @@ elif options.what == "late":
 elif options.what == "groups":
     right = {"called, right": True, "in a graph, right": mode != "wrong"}
     out["rows"] = {row: {"called": 9 * us, "in a graph": us, **right} for row in options.rows}
+elif options.what == "between":
+    apart = os.environ["NCCL_HOSTID"] == str(rank)
+    out["sizes"] = {size: {"called": 100 * us, "captured": 50 * us, "processors": 10 * us, "replays": 5,
+                           "wrong": 0 if apart and mode != "wrong" else 3} for size in options.sizes}
 else:
     turn = {"alone": 1.0, "beside": 1 + us / 100, "call": 2.0, "outlasted": 5.0, "moved": 100.0, "GHz alone": 1.8,
             "GHz": 1.75}

@@ -28,9 +28,9 @@ ROOT, LIB, DRIVER = (sys.argv[1:4] + ["", "", ""])[:3]
 sys.path.insert(0, os.path.join(ROOT or os.path.join(HERE, "..", ".."), "benchmarks"))
 
 import gpu  # noqa: E402
-from gpu_parts import (beside, exact_values, exercise, groups, late_rank, layers, limits, perf,  # noqa: E402
+from gpu_parts import (beside, between, exact_values, exercise, groups, late_rank, layers, limits, perf,  # noqa: E402
                        pipeline, ranks, report, run, speed)
-from gpu_tests import apps, check, cutting, kill, plugin, sanitize, suite  # noqa: E402
+from gpu_tests import apps, check, cutting, hosts, kill, plugin, sanitize, suite  # noqa: E402
 
 spec = importlib.util.spec_from_file_location("gpu_run", os.path.join(HERE, "run.py"))
 gpu_run = importlib.util.module_from_spec(spec)
@@ -95,11 +95,24 @@ class Tables(unittest.TestCase):
         self.assertEqual(perf.rows("     1048576  oops"), [])
 
     def test_commands(self):
-        options = types.SimpleNamespace(tests="/t", gpus=4, mpirun="mpirun")
+        options = types.SimpleNamespace(tests="/t", gpus=4, hosts=1, mpirun="mpirun")
         self.assertEqual(perf.command(options, "reduce", "gpus", ["-n", "1"]), ["/t/reduce_perf", "-g", "4", "-n", "1"])
         self.assertEqual(perf.command(options, "reduce", "threads", []), ["/t/reduce_perf", "-t", "4", "-g", "1"])
         self.assertEqual(perf.command(options, "reduce", "processes", [], 2)[:4], ["mpirun", "-np", "2", "--bind-to"])
         self.assertIn("/t/reduce_perf_mpi", perf.missing(options, "reduce", "processes"))
+        self.assertEqual(run.of_host(1, 3, 4), {})
+        options.hosts = 2
+        self.assertEqual(perf.missing(options, "reduce", "gpus"), "a process is on one host")
+        shell = perf.command(options, "reduce", "processes", [])[5:8]
+        for rank in range(4):
+            said = subprocess.check_output([*shell, "printenv", "NCCL_HOSTID"], text=True,
+                                           env={**os.environ, "OMPI_COMM_WORLD_RANK": str(rank)})
+            self.assertEqual(said, f"{rank // 2}\n")
+            self.assertEqual(run.of_host(2, rank, 4)["NCCL_HOSTID"], str(rank // 2))
+        own, shared = (" ".join(hosts.command(types.SimpleNamespace(build="/b", gpus=4, hosts=n), 3, "x", [], 60))
+                       for n in (1, 2))
+        self.assertRegex(own, r"run -n 3 .*\(\(TUTTI_RANK \* 3 / 3\)\)")
+        self.assertRegex(shared, r"run -n 4 .*\(\(TUTTI_RANK \* 2 / 4\)\)")
 
     def test_plan(self):
         todo = check.plan(types.SimpleNamespace(ways=None, only=None, quick=False))
@@ -378,7 +391,8 @@ class Programs(unittest.TestCase):
 
     def test_arguments(self):
         for wrong in (("none",), (), ("check", "--ways"), ("speed", "--rounds", "x"),
-                      ("kill", "--tutti", "/nonexistent")):
+                      ("kill", "--tutti", "/nonexistent"), ("between", "--gpus", "2", "--hosts", "3"),
+                      ("speed", "--hosts", "2", "--form", "gpus")):
             if wrong != ("check", "--ways"):
                 self.assertEqual(call(*wrong)[0], 2, wrong)
         self.assertEqual(self.part("first", "--gpus", "0")[0], 2)
@@ -402,7 +416,7 @@ class Programs(unittest.TestCase):
                              [name for name, part in command.PARTS.items() if part.all])
             self.assertRegex(out.splitlines()[-1], "^with failures.*: " + failing)
         self.assertEqual(set(run.load_all(self.at("results"))),
-                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "hosts", "suite", "plugin", "dynamic"})
+                         {*gpu.PARTS, *gpu_run.PARTS} - {"report", "hosts", "suite", "plugin", "dynamic", "between"})
         self.assertTrue(self.load("speed")["complete"])
         self.assertEqual(sorted(os.listdir(self.at("results"))),
                          ["performance-gpu.md", "performance-gpu.svg", "results.json"])
@@ -555,6 +569,19 @@ class Programs(unittest.TestCase):
         self.assertRegex(out, r"\| nccl +\| 25 +\| 100 +\| 4.00 +\| 2.86 +\| 1.14 +\| 0.0400")
         self.assertIn("by the clock", self.part("report")[1])
 
+    def test_between(self):
+        """The worst rank and the median of the rounds count; ranks of two hosts; wrong elements are a failure."""
+        status, out, err = self.with_fake(between, "--hosts", "2", "--sizes", "1024", "4194304")
+        self.assertEqual(status, 0, err)
+        self.assertRegex(out, r"\| 4 MiB +\| 400.0 +\| 300.0 +\| 1.33 +\| 200.0 +\| 150.0 +\| 1.33 +\| 40 +\| 30 "
+                              r"+\| 1.33 +\| 0.50 +\| 10 +\| 0 ")
+        self.assertIn("as 2 hosts", out)
+        for mode, words in (("wrong", "3 elements are wrong in 5 replays of 1024 bytes"), ("fail", "statuses [3, 3]")):
+            os.environ["FAKE"] = mode
+            status, _, err = self.with_fake(between, "--quick", "--hosts", "2", "--sizes", "1024")
+            self.assertEqual(status, 1)
+            self.assertIn(words, err)
+
     def test_late(self):
         """The worst rank's median counts; quick: messages of 256 MiB alone."""
         status, out, err = self.with_fake(late_rank)
@@ -689,6 +716,9 @@ class Workers(unittest.TestCase):
         survivors = run.load(self.folder.name, "kill")["tutti"]["survivors"]
         self.assertEqual([s["rank"] for s in survivors], [0, 2])
         self.assertIn("yes, copies and collective", out)
+        status, out, err = self.part("kill", "--bytes", "20000000", "--by", "abort", "--hosts", "2", "--within", "60")
+        self.assertEqual(status, 0, out + err)
+        self.assertIn("abort", run.load(self.folder.name, "kill")["tutti"]["survivors"][0]["said"])
 
     def test_wrong_results_are_found(self):
         class Broken(exercise.Exercise):

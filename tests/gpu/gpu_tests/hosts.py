@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hosts: ranks that say that each is on a host of its own, and share the GPUs that there are: one is enough. All
-collectives, windows and signals, lost ranks, and lanes that are cut, by tutti's own programs of a build with tests
-(meson setup BUILD -Dtests=enabled)."""
+"""hosts: ranks that say that each is on a host of its own, and share the GPUs that there are: one is enough. With
+--hosts there is a rank for each of --gpus, and each host has its share of them. All collectives, windows and signals,
+lost ranks, and lanes that are cut, by tutti's own programs of a build with tests (meson setup BUILD
+-Dtests=enabled)."""
 import os
 
 from gpu_parts import run
 from gpu_parts.run import Budget, tail
 
-OWN_HOST = ["sh", "-c", 'TUTTI_HOSTID=$TUTTI_RANK exec "$0" "$@"']
+ON_HOST = 'TUTTI_HOSTID=$((TUTTI_RANK * {} / {})) exec "$0" "$@"'
 CUT = {"TUTTI_TRANSPORT": "tcp", "TUTTI_TCP_LANES": "3"}
 TESTS = "tests/collective/"
 # name: (ranks; 0: the program makes its own, settings, program, arguments)
@@ -38,8 +39,10 @@ def command(options, ranks, program, arguments, limit):
     at = [os.path.join(options.build, program), *arguments]
     if not ranks:
         return at
+    hosts = options.hosts if options.hosts > 1 else ranks
+    ranks = options.gpus if options.hosts > 1 else ranks
     launcher = [os.path.join(options.build, "cli", "tutti"), "run", "-n", str(ranks), "--timeout", f"{limit:.0f}"]
-    return [*launcher, "--", *OWN_HOST, *at]
+    return [*launcher, "--", "sh", "-c", ON_HOST.format(hosts, ranks), *at]
 
 
 def main(options, results):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill: one of four processes is killed in a loop of 1 GiB allreduces. The others must get an error in time,
-and their GPUs must go on."""
+"""kill: one of four processes is killed, or aborts, in a loop of 1 GiB allreduces. The others must get an error in
+time, and their GPUs must go on."""
 import os
 import signal
 import tempfile
@@ -15,6 +15,8 @@ FIELDS = ("error after (s)", "aborted after (s)", "rounds before", "GPU works on
 def add_arguments(parser):
     parser.add_argument("--bytes", type=int, default=1 << 30, help="bytes of the allreduce (1 GiB)")
     parser.add_argument("--victim", type=int, help="the rank that is killed (one in the middle)")
+    parser.add_argument("--by", default="kill", choices=("kill", "abort"),
+                        help="its process is killed, or it calls ncclCommAbort")
     parser.add_argument("--within", type=float, default=35,
                         help="seconds within which the others must have an error (TUTTI_TIMEOUT is 30 s)")
     parser.add_argument("--with-nccl", action="store_true",
@@ -22,10 +24,10 @@ def add_arguments(parser):
 
 
 class Killer:
-    """Kills the victim a second after all ranks are well in their loops."""
+    """Kills the victim a second after all ranks are well in their loops, or tells it to abort."""
 
-    def __init__(self, folder, victim, count):
-        self.folder, self.victim, self.count, self.seen, self.when = folder, victim, count, None, None
+    def __init__(self, folder, victim, count, by):
+        self.folder, self.victim, self.count, self.by, self.seen, self.when = folder, victim, count, by, None, None
 
     def __call__(self):
         if self.when is not None or not all(os.path.exists(f"{self.folder}/looping.{r}") for r in range(self.count)):
@@ -33,7 +35,10 @@ class Killer:
         self.seen = self.seen or time.monotonic()
         if time.monotonic() > self.seen + 1.0:
             self.when = time.monotonic()
-            os.kill(self.victim.process.pid, signal.SIGKILL)
+            if self.by == "kill":
+                os.kill(self.victim.process.pid, signal.SIGKILL)
+            else:
+                open(os.path.join(self.folder, "abort"), "w", encoding="utf-8").close()
 
 
 def one(options, folder, limit):
@@ -42,7 +47,7 @@ def one(options, folder, limit):
         arguments = ["--bytes", str(options.bytes), "--victim", str(options.victim),
                      "--limit", str(min(limit, options.within + 40))]
         jobs = ranks.start(options, folder, "loop", arguments, meet)
-        killer = Killer(meet, jobs[options.victim], options.gpus)
+        killer = Killer(meet, jobs[options.victim], options.gpus, options.by)
         ranks.wait(jobs, limit, grace=options.within + 60, every=killer)
         return killer.when, ranks.outputs(meet, options.gpus), jobs
 
