@@ -49,10 +49,13 @@ class Jobs:
         done = subprocess.run([sys.argv[3], *words, "--dir", self.boxes], check=False, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
+    def box(self, pid):
+        _, said = self.tell("trace", "--json", "--dead")
+        return next((box for box in json.loads(said)["processes"] if box["pid"] == pid), {"lanes": []})
+
     def lanes(self, pid):
         """Of its own box, by interface."""
-        _, said = self.tell("trace", "--json", "--dead")
-        return [lane for box in json.loads(said)["processes"] if box["pid"] == pid for lane in box["lanes"]]
+        return self.box(pid)["lanes"]
 
 
 def go(job):
@@ -186,6 +189,8 @@ def policies_at_once(jobs, seconds, seed):
             job.carries(BOTH)
             for rank in job.ranks:
                 assert sum(lane["borrowed_bytes"] for lane in jobs.lanes(rank.pid)), "it has borrowed nothing"
+                if "TUTTI_TEST_GPU" in os.environ:
+                    assert jobs.box(rank.pid)["counters"]["relayed_bytes"], "it has relayed nothing"
             judge(job)
             print("\n".join(line for line in job.text().splitlines() if "total" in line))
     print(f"seed {seed}: {counts}")
