@@ -322,9 +322,10 @@ void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_it
     lock_release(&team->engine->lock);
 }
 
+/* What a failure has ended did not come: the next wait hears of it. */
 static bool has_ended(const struct p2p *p2p)
 {
-    return p2p->flow.posted > p2p->all.pending;
+    return p2p->all.result == TUTTI_SUCCESS && !p2p->flow.over && p2p->flow.posted > p2p->all.pending;
 }
 
 static bool has_news(const struct p2p *p2p)
