@@ -73,6 +73,8 @@ static struct moment draw_moment(uint64_t seed, uint64_t number)
         moment.stopped &= 4; /* rank 1 tells */
     if (moment.ending == SILENT && !moment.stopped)
         moment.stopped = 2;
+    if (moment.ending == SILENT && moment.traffic == GETS)
+        moment.traffic |= PUTS; /* a GPU gets from a stopped peer without end, and hears no silence */
     moment.later |= moment.ending == SILENT && !device;
     return moment;
 }
