@@ -476,7 +476,6 @@ static const struct run runs[] = {
     {IN_WORK, 1, SIGKILL, false, 3},
     {LEAVES, 0, SIGSTOP, false},
     {LEAVES, 3, SIGSTOP, true},
-    {BEFORE_WORK, 0, SIGKILL, false},
     {BEFORE_VOTE, 1, SIGKILL, false},
     {AFTER_VOTE, 3, SIGKILL, false},
     {BEFORE_VOTE, 2, SIGSTOP, false},
@@ -485,6 +484,7 @@ static const struct run runs[] = {
     {HEARS_ACCEPT, 0, SIGSTOP, false},
     {AFTER_WORK, 3, SIGKILL, true},
     {IN_VOTE, 3, SIGKILL, true, 1},
+    {BEFORE_WORK, 0, SIGKILL, false},
     {HEARS_DECIDED, 2, SIGKILL, false},
     {IN_WORK, 0, SIGKILL, false, 1},
     {IN_WORK, 3, SIGKILL, false, 2},
@@ -560,7 +560,7 @@ int main(int argc, char **argv)
     }
     const struct run *run = gpu_wanted() ? gpu_runs : runs;
     int all = gpu_wanted() ? RUNS(gpu_runs) : RUNS(runs), first = argc > 2 ? atoi(argv[2]) : 0;
-    int quick = gpu_wanted() ? 2 : 13, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
+    int quick = gpu_wanted() ? 2 : 12, end = argc > 3 ? first + atoi(argv[3]) : getenv("TUTTI_TEST_FULL") ? all : quick;
     for (int i = first; i < end && i < all; i++, count++)
         wrong += !run_point(run[i].point, run[i].victim, run[i].signal, run[i].units, run[i].sends,
                             run[i].count ? run[i].count : COUNT, run[i].chunk);
