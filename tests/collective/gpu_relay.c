@@ -215,7 +215,7 @@ static void own(void)
     meet();
     OK(tutti_comm_destroy(whole));
     if (rank == 1)
-        _exit(0); /* as if it were killed */
+        _exit(0);   /* as if it were killed */
     usleep(500000); /* the owner is gone: a lane fails what is sent and what is to come in one go */
     require(exchange() == TUTTI_REMOTE_ERROR, "the loss of the owner");
     OK(tutti_comm_abort(pair));
