@@ -322,10 +322,9 @@ void p2p_post(struct team *team, struct p2p *p2p, int place, const struct p2p_it
     lock_release(&team->engine->lock);
 }
 
-/* What a failure has ended did not come: the next wait hears of it. */
 static bool has_ended(const struct p2p *p2p)
 {
-    return p2p->all.result == TUTTI_SUCCESS && !p2p->flow.over && p2p->flow.posted > p2p->all.pending;
+    return p2p->flow.posted > p2p->all.pending;
 }
 
 static bool has_news(const struct p2p *p2p)
@@ -372,7 +371,7 @@ int p2p_take_ended(struct team *team, struct p2p *p2p, int *ended)
     lock_take(&team->engine->lock);
     for (int i = 0; i < p2p->all.count && has_ended(p2p); i++) {
         struct transfer *item = &p2p->item[i];
-        if (!item->of || !item->link || item->pending)
+        if (!item->of || !item->link || !item->well) /* what a failure has ended: the next wait hears of it */
             continue;
         item->of = NULL;
         p2p->flow.posted--;

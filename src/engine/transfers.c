@@ -28,6 +28,7 @@ static void complete(struct transfer *transfer, tutti_result_t result)
     transfer->spills = false;
     transfer->pending = false;
     transfer->of->pending--;
+    transfer->well = result == TUTTI_SUCCESS;
     if (result != TUTTI_SUCCESS)
         transfers_note(transfer->of, result == TUTTI_INVALID_ARGUMENT ? own_rank(transfer) : transfer->peer, result);
 }
@@ -53,6 +54,7 @@ void transfer_post(struct transfer *transfer, struct link *link)
 {
     transfer->link = link;
     transfer->pending = true;
+    transfer->well = false;
     if (transfer->sends)
         link_send(link, &transfer->send);
     else

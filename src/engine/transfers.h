@@ -19,6 +19,7 @@ struct transfer {
     struct link *link; /* NULL until posted */
     int peer;
     bool sends, pending;
+    bool well;   /* it has ended, and without a failure */
     bool spills; /* told by the link, and to nobody else yet */
     union {
         struct link_send send;
