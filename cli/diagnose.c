@@ -307,7 +307,7 @@ static bool look_again(const struct diagnose_order *order, struct seen *before, 
     forget(before);
     *before = *now;
     *now = (struct seen){0};
-    process_facts_watch(before->set.boxes, before->facts, before->set.count, order->apart);
+    process_facts_watch(before->facts, before->set.count, order->apart);
     return look_at(&order->view, now);
 }
 

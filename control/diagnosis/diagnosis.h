@@ -21,6 +21,7 @@ enum process_state { PROCESS_UNKNOWN, PROCESS_RUNS, PROCESS_SLEEPS, PROCESS_BLOC
 
 /* What the system says about the process of a box. All fields 0: nothing is known. */
 struct process_facts {
+    uint32_t pid; /* in this PID namespace; 0: this system does not see it */
     enum process_state state;
     uint32_t tracer; /* process that stops this one by ptrace; 0: unknown */
     char tracer_name[32];

@@ -8,7 +8,6 @@
 #include "diagnosis/process.h"
 
 #include "base/clock.h"
-#include "wire/boxfile.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -410,15 +409,13 @@ static void test_states_are_watched(void **state)
                 waitpid(-1, NULL, WNOHANG);
             }
         }
-        job.boxes[rank]->alive = true;
-        job.boxes[rank]->header.pid = (uint32_t)child;
-        job.boxes[rank]->header.pid_namespace = boxfile_pid_namespace();
+        job.facts[rank].pid = (uint32_t)child;
     }
     while (!job.facts[0].blocked)
-        process_facts_watch(job.boxes, job.facts, 2, 200 * NS_PER_MS);
+        process_facts_watch(job.facts, 2, 200 * NS_PER_MS);
     for (int rank = 0; rank < 2; rank++) {
-        kill((pid_t)job.boxes[rank]->header.pid, SIGKILL);
-        waitpid((pid_t)job.boxes[rank]->header.pid, NULL, 0);
+        kill((pid_t)job.facts[rank].pid, SIGKILL);
+        waitpid((pid_t)job.facts[rank].pid, NULL, 0);
     }
     assert_true(job.facts[0].watched >= job.facts[0].blocked);
     assert_true(job.facts[1].watched > job.facts[1].blocked);

@@ -145,7 +145,7 @@ static uint32_t stopped_parent(const char *stat)
 
 static struct process_facts facts_of(uint32_t pid)
 {
-    struct process_facts facts = {0};
+    struct process_facts facts = {.pid = pid};
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
     if (!boxfile_slurp(path, text, sizeof text))
@@ -287,30 +287,26 @@ struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t c
 #define WATCH_NS   (50 * NS_PER_MS)
 #define WATCH_PART 10 /* of the time goes into watching, at most */
 
-static void watch_state(uint32_t pid, struct process_facts *facts)
+static void watch_state(struct process_facts *facts)
 {
     char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
-    if (!pid || !boxfile_slurp(path, text, sizeof text))
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", facts->pid);
+    if (!facts->pid || !boxfile_slurp(path, text, sizeof text))
         return;
     facts->watched++;
     facts->blocked += state_of(state_letter(text)) == PROCESS_BLOCKED;
 }
 
-void process_facts_watch(struct blackbox *const *boxes, struct process_facts *facts, size_t count, uint64_t ns)
+void process_facts_watch(struct process_facts *facts, size_t count, uint64_t ns)
 {
     uint64_t until = clock_ns() + ns, begun, took = 0;
-    uint32_t *pids = calloc(count + 1, sizeof *pids);
-    for (size_t i = 0; pids && facts && i < count; i++)
-        pids[i] = process_seen_here(boxes[i]);
     while ((begun = clock_ns()) < until) {
         uint64_t pause = took * WATCH_PART > WATCH_NS ? took * WATCH_PART : WATCH_NS;
         pause = pause < until - begun ? pause : until - begun;
         poll(NULL, 0, (int)((pause + NS_PER_MS - 1) / NS_PER_MS));
         begun = clock_ns();
-        for (size_t i = 0; pids && facts && i < count; i++)
-            watch_state(pids[i], &facts[i]);
+        for (size_t i = 0; facts && i < count; i++)
+            watch_state(&facts[i]);
         took = clock_ns() - begun;
     }
-    free(pids);
 }

@@ -11,7 +11,7 @@ struct process_facts *process_facts_read(struct blackbox *const *boxes, size_t c
 
 /* Returns after `ns`, and notes in the facts of the living how often they were in which state meanwhile: a look at the
  * boxes of many ranks takes processors from the job, and finds other states than the job usually has. */
-void process_facts_watch(struct blackbox *const *boxes, struct process_facts *facts, size_t count, uint64_t ns);
+void process_facts_watch(struct process_facts *facts, size_t count, uint64_t ns);
 
 /* The number of a living box's process in this PID namespace; 0: this namespace does not see it. */
 uint32_t process_seen_here(const struct blackbox *box);
