@@ -42,29 +42,45 @@ void circle_say_each(struct finding *finding, const struct member *named)
     } while (at != named);
 }
 
-/* How many more collectives than messages this rank has called, where it waits for messages: ranks may be some steps
- * ahead of others. */
-static uint64_t more_collectives(const struct member *member)
+static bool is_collective(const struct blackbox_op *op)
 {
-    return member->newest - (member->op ? member->op->seq : 0);
+    return op->collective < WIRE_SEND;
 }
 
-/* Have all other members of its group made another number of collectives by their steps, and the same? */
+/* The number of its newest message; 0: none is remembered. */
+static uint64_t newest_message(const struct blackbox_comm *comm)
+{
+    uint64_t newest = 0;
+    for (size_t i = 0; i < comm->op_count; i++)
+        if (!is_collective(&comm->ops[i]) && comm->ops[i].seq > newest)
+            newest = comm->ops[i].seq;
+    return newest;
+}
+
+/* How many more calls of the other kind this rank has made: collectives, where it waits for messages, or messages,
+ * where it waits in a collective. Ranks may be some steps ahead of others. */
+static uint64_t more_others(const struct member *member)
+{
+    uint64_t others = member->op && is_collective(member->op) ? newest_message(member->comm) : member->newest;
+    return others - (member->op ? member->op->seq : 0);
+}
+
+/* Have all other members of its group made another number of these calls by their steps, and the same? */
 static bool has_own_number(const struct member *member)
 {
     const struct member_group *group = member->group;
-    uint64_t others = more_collectives(&group->members[member == group->members]);
-    if (!member->has_newest || more_collectives(member) == others)
+    uint64_t others = more_others(&group->members[member == group->members]);
+    if (!member->has_newest || more_others(member) == others)
         return false;
     for (size_t i = 0; i < group->count; i++) {
         const struct member *at = &group->members[i];
-        if (at != member && (!at->has_newest || more_collectives(at) != others))
+        if (at != member && (!at->has_newest || more_others(at) != others))
             return false;
     }
     return true;
 }
 
-/* A GPU's call tells no rank that it waits for. A collective that was over at once may have gone before. */
+/* A GPU's call tells no rank that it waits for. A call that was over at once may have gone before. */
 static const struct member *odd_in_group(struct scene *scene, const struct member_group *group, struct habit *habit)
 {
     const struct member *odd = NULL;

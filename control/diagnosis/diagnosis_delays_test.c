@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of delays: what is slow in it, and what is none of its business. Also GPUs that come late. */
+/* The matrix of delays: what is slow in it, and what is none of its business. GPUs that come late or stand still. */
 #include "diagnosis/diagnosis_testing.h"
 
 #include "base/clock.h"
@@ -132,41 +132,88 @@ static void test_stages_wait_for_each_other(void **state)
 }
 
 /* GPUs of one host, each with a clock of its own. Calls return at once, so the times of the calls say nothing about the
- * GPUs: rank 2's calls were made 40 ms after the others'. */
-static struct made_job on_gpus(bool told)
+ * GPUs: rank 2's calls were made 40 ms after the others'. `next`: ms until the program issues another call, which is
+ * short; 0: it issues none. */
+static struct made_job on_gpus(bool told, int next)
 {
     struct made_job job = made_job(4);
     for (int rank = 0; rank < 4; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
-        for (uint64_t seq = 0; seq < 80; seq++) {
+        for (uint64_t i = 0; i < (next ? 160 : 80); i++) {
+            uint64_t seq = next ? i / 2 : i, second = next ? i % 2 : 0;
             uint64_t ago = (81 - seq) * 100 * NS_PER_MS, last = (uint64_t)(rank + 1) * 1000 * NS_PER_S - ago;
-            struct blackbox_op *op = made_call(world, seq, ago - (rank == 2) * 40 * NS_PER_MS, ago - 50 * NS_PER_MS);
+            struct blackbox_op *op = made_call(world, i, ago - ((rank == 2) * 40 + second * (uint64_t)next) * NS_PER_MS,
+                                               ago - 50 * NS_PER_MS);
             op->device = true;
-            op->gpu_begin = told ? last - (rank == 3 ? 1 : 31) * NS_PER_MS : 0;
-            op->gpu_end = told ? last + NS_PER_MS : 0;
+            op->gpu_begin = told ? last - (rank == 3 || second ? 1 : 31) * NS_PER_MS + second * 3 * NS_PER_MS : 0;
+            op->gpu_end = told ? last + (1 + second * 2) * NS_PER_MS : 0;
         }
     }
     return job;
 }
 
+/* A program that computes for 29 ms while its GPU waits for 31 ms in the call loses 2 ms. One that computes for 2 ms
+ * loses all but these. */
 static void test_late_gpu(void **state)
 {
-    struct made_job job = on_gpus(true);
+    for (int next = 0; next < 4; next += 2) {
+        struct made_job job = on_gpus(true, next);
+        struct findings found = find(&job);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(found.items[0].kind, FINDING_SLOW);
+        assert_int_equal(found.items[0].culprit.rank, 3);
+        assert_true(next || strstr(found.items[0].evidence[0], "its GPU begins a call 98.0 ms after the end of the one "
+                                                               "before it, the others' 68.0 ms at most"));
+        findings_free(&found);
+    }
+    struct made_job untold = on_gpus(false, 0), busy = on_gpus(true, 29);
+    expect_nothing(&untold);
+    expect_nothing(&busy);
+}
+
+/* GPUs exchange messages in a ring and reduce in each step. Rank 2 has made one of these calls twice, which was over at
+ * once. Then no GPU gets on in a call of the other kind: messages, of which rank 0 is a step ahead, or a
+ * reduction. `level`: all have made the call twice. */
+static void gpus_stand_still(int twice, bool level)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        uint64_t all = rank || !twice ? 9 : 10, made[2] = {0};
+        for (uint64_t step = 0; step < all; step++)
+            for (int i = 0; i < 2; i++) {
+                uint64_t ago = 3 * NS_PER_S + (all - step) * 50 * NS_PER_MS - (uint64_t)i * 10 * NS_PER_MS;
+                int times = i == twice && step == 8 && (rank == 2 || level) ? 2 : 1;
+                for (int time = 0; time < times; time++)
+                    made_in_step(world, made[i]++, ago, i ? WIRE_REDUCE : WIRE_GROUP, 10 + time, 10 + time)->device =
+                        true;
+            }
+        struct blackbox_op *op = made_wait(world, all, -1, 0);
+        op->collective = twice ? WIRE_GROUP : WIRE_REDUCE;
+        op->device = true;
+        op->begin = op->start = op->wait_since = MADE_NOW - 3 * NS_PER_S;
+    }
     struct findings found = find(&job);
-    assert_int_equal(found.count, 1);
-    assert_int_equal(found.items[0].kind, FINDING_SLOW);
-    assert_int_equal(found.items[0].culprit.rank, 3);
-    assert_non_null(strstr(found.items[0].evidence[0], "its GPU begins a call 98.0 ms after the end of the one before "
-                                                       "it, the others' 68.0 ms at most"));
+    assert_int_equal(found.count, level ? 3 : 1);
+    assert_int_equal(found.items->kind, level ? FINDING_STILL : FINDING_ORDER);
+    assert_int_equal(found.items->culprit.rank, level ? 0 : 2);
+    assert_true(level || strstr(found.items->sentence, "rank 2 (process 1002) has made a call twice: after "));
+    assert_true(level || strstr(found.items->sentence, twice ? "after reduce of" : "after group of"));
+    assert_true(level || strstr(found.items->sentence, "; ranks stand still in "));
     findings_free(&found);
-    job = on_gpus(false);
-    expect_nothing(&job);
+}
+
+static void test_gpus_stand_still(void **state)
+{
+    for (int twice = 0; twice < 2; twice++)
+        for (int level = 0; level < 2; level++)
+            gpus_stand_still(twice, level);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_delay_matrix),
                                        cmocka_unit_test(test_stages_wait_for_each_other),
-                                       cmocka_unit_test(test_late_gpu)};
+                                       cmocka_unit_test(test_late_gpu), cmocka_unit_test(test_gpus_stand_still)};
     return cmocka_run_group_tests_name("matrix of delays", tests, NULL, NULL);
 }

@@ -522,39 +522,6 @@ static void test_shifted(void **state)
     }
 }
 
-/* GPUs exchange messages in a ring and reduce in each step. Rank 2 has reduced twice, which was over at once. Then no
- * GPU gets on in the exchange; rank 0 is a step ahead there. `level`: all have reduced twice. */
-static void test_gpus_stand_still(void **state)
-{
-    for (int level = 0; level < 2; level++) {
-        struct made_job job = made_job(3);
-        for (int rank = 0; rank < 3; rank++) {
-            struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
-            uint64_t all = rank ? 9 : 10, reduced = 0;
-            for (uint64_t step = 0; step < all; step++) {
-                uint64_t ago = 3 * NS_PER_S + (all - step) * 50 * NS_PER_MS;
-                made_in_step(world, step, ago, WIRE_GROUP, 10, 11)->device = true;
-                for (int i = 0; i < (step == 8 && (rank == 2 || level) ? 2 : 1); i++)
-                    made_in_step(world, reduced++, ago, WIRE_REDUCE, 20 + i, 20 + i)->device = true;
-            }
-            struct blackbox_op *op = made_wait(world, all, -1, 0);
-            op->collective = WIRE_GROUP;
-            op->device = true;
-            op->begin = op->start = op->wait_since = MADE_NOW - 3 * NS_PER_S;
-        }
-        struct snapshot snapshot = {.now = made_look(&job), .stuck = MADE_STUCK};
-        struct findings found = diagnosis_find(&snapshot);
-        assert_int_equal(found.count, level ? 3 : 1);
-        assert_int_equal(found.items->kind, level ? FINDING_STILL : FINDING_ORDER);
-        assert_int_equal(found.items->culprit.rank, level ? 0 : 2);
-        assert_true(level ||
-                    strstr(found.items->sentence, "rank 2 (process 1002) has made a call twice: after reduce of"));
-        assert_true(level || strstr(found.items->sentence, "; ranks stand still in group #"));
-        findings_free(&found);
-        made_free(&job);
-    }
-}
-
 /* Ranks of three hosts wait for each other in one call: their lanes may say why, so the circle is told later. */
 static void test_circle_of_hosts(void **state)
 {
@@ -592,7 +559,6 @@ int main(void)
         cmocka_unit_test(test_names_the_other),
         cmocka_unit_test(test_first_requests),
         cmocka_unit_test(test_shifted),
-        cmocka_unit_test(test_gpus_stand_still),
     };
     return cmocka_run_group_tests_name("diagnosis of drawn jobs", tests, NULL, NULL);
 }
