@@ -132,43 +132,54 @@ static void test_stages_wait_for_each_other(void **state)
 }
 
 /* GPUs of one host, each with a clock of its own. Calls return at once, so the times of the calls say nothing about the
- * GPUs: rank 2's calls were made 40 ms after the others'. `next`: ms until the program issues another call, which is
- * short; 0: it issues none. */
-static struct made_job on_gpus(bool told, int next)
+ * GPUs: rank 2's calls were made 40 ms after the others'. GPUs but the last are in a call for 32 ms, or 25 to 40 ms. */
+struct gpu_job {
+    bool untold;        /* GPUs tell no times */
+    int next;           /* ms until the program issues another call, which is short; 0: it issues none */
+    bool varies, waits; /* the times in calls; the program waits for the end of the call, for that long */
+};
+
+static struct made_job on_gpus(struct gpu_job how)
 {
     struct made_job job = made_job(4);
     for (int rank = 0; rank < 4; rank++) {
         struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 4);
-        for (uint64_t i = 0; i < (next ? 160 : 80); i++) {
-            uint64_t seq = next ? i / 2 : i, second = next ? i % 2 : 0;
+        for (uint64_t i = 0; i < (how.next ? 160 : 80); i++) {
+            uint64_t seq = how.next ? i / 2 : i, second = how.next ? i % 2 : 0;
             uint64_t ago = (81 - seq) * 100 * NS_PER_MS, last = (uint64_t)(rank + 1) * 1000 * NS_PER_S - ago;
-            struct blackbox_op *op = made_call(world, i, ago - ((rank == 2) * 40 + second * (uint64_t)next) * NS_PER_MS,
-                                               ago - 50 * NS_PER_MS);
+            uint64_t took = rank == 3 || second ? 2 : how.varies ? 25 + seq * 5 % 16 : 32;
+            uint64_t after = second * ((uint64_t)how.next + (how.waits && rank != 3 ? 25 + seq * 5 % 16 : 0));
+            struct blackbox_op *op =
+                made_call(world, i, ago - ((rank == 2) * 40 + after) * NS_PER_MS, ago - 90 * NS_PER_MS);
             op->device = true;
-            op->gpu_begin = told ? last - (rank == 3 || second ? 1 : 31) * NS_PER_MS + second * 3 * NS_PER_MS : 0;
-            op->gpu_end = told ? last + (1 + second * 2) * NS_PER_MS : 0;
+            op->collective = second ? WIRE_REDUCE : WIRE_ALLREDUCE;
+            op->gpu_end = how.untold ? 0 : last + (1 + 3 * second) * NS_PER_MS;
+            op->gpu_begin = how.untold ? 0 : op->gpu_end - took * NS_PER_MS;
         }
     }
     return job;
 }
 
-/* A program that computes for 29 ms while its GPU waits for 31 ms in the call loses 2 ms. One that computes for 2 ms
- * loses all but these. */
+/* What counts is how long the program waits. One that computes for 29 ms, and then issues its next call, waits for the
+ * 3 ms that are left of this one. One whose next call always comes after 45 ms does not wait at all. */
 static void test_late_gpu(void **state)
 {
-    for (int next = 0; next < 4; next += 2) {
-        struct made_job job = on_gpus(true, next);
+    static const struct gpu_job late[] = {{0}, {.next = 2}, {.next = 10, .varies = true, .waits = true}, {.next = 40}},
+                                quiet[] = {{.untold = true}, {.next = 29}, {.next = 45, .varies = true}};
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+        struct made_job job = on_gpus(late[i]);
         struct findings found = find(&job);
         assert_int_equal(found.count, 1);
         assert_int_equal(found.items[0].kind, FINDING_SLOW);
         assert_int_equal(found.items[0].culprit.rank, 3);
-        assert_true(next || strstr(found.items[0].evidence[0], "its GPU begins a call 98.0 ms after the end of the one "
-                                                               "before it, the others' 68.0 ms at most"));
+        assert_true(i || strstr(found.items[0].evidence[0], "its GPU begins a call 98.0 ms after the end of the one "
+                                                            "before it, the others' 68.0 ms at most"));
         findings_free(&found);
     }
-    struct made_job untold = on_gpus(false, 0), busy = on_gpus(true, 29);
-    expect_nothing(&untold);
-    expect_nothing(&busy);
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        struct made_job job = on_gpus(quiet[i]);
+        expect_nothing(&job);
+    }
 }
 
 /* GPUs exchange messages in a ring and reduce in each step. Rank 2 has made one of these calls twice, which was over at
@@ -210,10 +221,41 @@ static void test_gpus_stand_still(void **state)
             gpus_stand_still(twice, level);
 }
 
+/* GPUs exchange messages in a ring and gather. Rank 2 is outside of calls. Rank 0 waits for its message, and rank 1,
+ * which has had its own one, waits in the gather: it owes rank 0 nothing. */
+static void test_ring_waits_for_one_outside(void **state)
+{
+    struct made_job job = made_job(3);
+    for (int rank = 0; rank < 3; rank++) {
+        struct blackbox_comm *world = made_comm(job.boxes[rank], 1, "world", rank, 3);
+        for (uint64_t step = 0; step < (rank == 2 ? 9 : 10); step++)
+            for (int i = 0; i < (rank == 0 && step == 9 ? 1 : 2); i++) {
+                uint64_t ago = 20 * NS_PER_S + (10 - step) * 50 * NS_PER_MS;
+                struct blackbox_op *op =
+                    made_in_step(world, step, ago, i ? WIRE_ALLGATHER : WIRE_GROUP, 10 + i * 10, 11 + i * 10);
+                op->device = true;
+                op->sends_to = i ? 0 : 1u << (rank + 1) % 3;
+                op->recvs_from = i ? 0 : 1u << (rank + 2) % 3;
+            }
+        struct blackbox_op *last = &world->ops[world->op_count - 1];
+        if (rank < 2) {
+            last->state = WIRE_OP_RUNNING;
+            last->end = 0;
+            last->wait_since = last->begin;
+        }
+    }
+    struct findings found = find(&job);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.items->kind, FINDING_BEHIND);
+    assert_int_equal(found.items->culprit.rank, 2);
+    findings_free(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_delay_matrix),
                                        cmocka_unit_test(test_stages_wait_for_each_other),
-                                       cmocka_unit_test(test_late_gpu), cmocka_unit_test(test_gpus_stand_still)};
+                                       cmocka_unit_test(test_late_gpu), cmocka_unit_test(test_gpus_stand_still),
+                                       cmocka_unit_test(test_ring_waits_for_one_outside)};
     return cmocka_run_group_tests_name("matrix of delays", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  */
 #include "diagnosis/slow.h"
 
+#include "diagnosis/hidden.h"
 #include "diagnosis/overlap.h"
 #include "diagnosis/rules.h"
 #include "diagnosis/share.h"
@@ -131,16 +132,6 @@ static uint64_t blocked(const struct ends *ends, uint64_t came, uint64_t end)
     return end > since ? end - since : 0;
 }
 
-/* How long a GPU was in a call, without the time until its program issued the next call, if that came first: the
- * program did something else meanwhile. */
-static double kept(const struct ends *ends, const struct blackbox_op *op)
-{
-    uint64_t took = op->gpu_end - op->gpu_begin;
-    size_t next = first_from(ends, op->begin + 1);
-    uint64_t gap = next < ends->count ? ends->calls[next]->begin - op->begin : took;
-    return (double)(gap < took ? took - gap : took);
-}
-
 /* Adds when this rank came to each call: a call that waits in the queue comes when the one before it is over. */
 static void add_member(struct scene *scene, const struct member_group *group, size_t who, struct meetings *meetings)
 {
@@ -163,7 +154,8 @@ static void add_member(struct scene *scene, const struct member_group *group, si
         double spent = (double)blocked(ends, came > waits ? came : waits, end);
         if (op->device) {
             took = (int64_t)((op->gpu_end - op->gpu_begin) & INT64_MAX);
-            spent = kept(ends, op);
+            spent = (double)device_held(ends, comm, op);
+            scene->steps += comm->op_count;
         }
         int64_t value = meetings->by_time ? (int64_t)(came - meetings->base) : -took;
         come(&meetings->calls[op->seq - meetings->first], who, value, spent);

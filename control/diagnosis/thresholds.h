@@ -31,6 +31,9 @@
 #define SLOW_STALL_NS     (3 * NS_PER_S) /* each of this time at most: a longer one is a checkpoint or an evaluation; */
 #define SLOW_STALLED      0.5            /* part of the time that the others waited in them */
 #define SLOW_TURNS_NS     (30 * NS_PER_MS) /* shorter waits, on average, may be for some turns of other processes */
+#define HIDDEN_CALLS      3                /* shortest calls on a GPU that say how long a program is busy after one, */
+#define HIDDEN_PART       0.05             /* of calls that take this part of the time until the next, */
+#define HIDDEN_LONGER     1.1              /* and are longer than the short ones by this factor */
 #define SLOW_WINDOW_NS    (600 * NS_PER_S) /* older collectives do not count */
 #define STARVED_PART                                                                                                   \
     0.75 /* part of the time: a starved thread is ready for longer than this, and than all threads ran */
