@@ -64,12 +64,13 @@ iperf() {
     record iperf3 "$(in_client taskset -c 0 iperf3 -c $to -t 2 -f m | awk '/receiver/ { print $7 / 8 }')"
     wait $server
 }
-puts() { # tutti's, on loopback: half of a round trip of 8 bytes, and 64 KiB in groups of 16
+puts() { # tutti's, on loopback: half of a round trip of 8 bytes, and 64 KiB and 1 MiB in groups of 16
     in_client env TUTTI_TRANSPORT=verbs TUTTI_IBVERBS_LIBRARY="$bin/libibverbs.so.1" TUTTI_DEBUG=none timeout 60 \
         "$build/cli/tutti" run --no-tag -n 2 -- sh -c 'exec taskset -c $TUTTI_RANK "$0" "$@"' \
-        "$build/benchmarks/puts-bench" 8 65536 times >$work/out 2>/dev/null
+        "$build/benchmarks/puts-bench" 8 65536 1048576 times >$work/out 2>/dev/null
     record put_lat "$(awk '/^8 bytes/ { print $8 }' $work/out)"
     record put_bw "$(awk '/^65536 bytes/ { print $(NF - 1) }' $work/out)"
+    record put_long_bw "$(awk '/^1048576 bytes/ { print $(NF - 1) }' $work/out)"
 }
 median() { sort -n "$work/$place.$1" 2>/dev/null | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : "-" }'; }
 spread() { sort -n "$work/$place.$1" 2>/dev/null |
@@ -82,6 +83,7 @@ for round in $(seq "$rounds"); do
         to=$(address)
         blaster
         verbs write_bw 4 ib_write_bw -s 65536 -n 40000
+        verbs write16_bw 4 ib_write_bw -s 65536 -n 40000 -t 16
         verbs send_bw 4 ib_send_bw -s 65536 -n 40000
         verbs read_bw 4 ib_read_bw -s 65536 -n 40000
         [ $place = loopback ] && SOFTVERBS_HANDOVER=1 verbs handed_bw 4 ib_write_bw -s 65536 -n 40000
@@ -96,6 +98,7 @@ echo "|---|---|---|---|---|"
 for place in $places; do
     row "bare UDP, MB/s" blaster_bw blaster_bw
     row "ib_write_bw 64 KiB, MB/s" write_bw blaster_bw
+    row "ib_write_bw 64 KiB, 16 under way, MB/s" write16_bw blaster_bw
     row "ib_send_bw 64 KiB, MB/s" send_bw blaster_bw
     row "ib_read_bw 64 KiB, MB/s" read_bw blaster_bw
     [ $place = loopback ] && row "ib_write_bw 64 KiB, handed over, MB/s" handed_bw blaster_bw
@@ -107,4 +110,6 @@ for place in $places; do
     row "tutti_put_signal 8 B, half of the round trip, us" put_lat blaster_lat
     row "the same" put_lat write_lat "ib_write_lat"
     row "tutti_put 64 KiB, groups of 16, MB/s" put_bw write_bw "ib_write_bw"
+    row "the same" put_bw write16_bw "ib_write_bw, 16 under way"
+    row "tutti_put 1 MiB, groups of 16, MB/s" put_long_bw write_bw "ib_write_bw"
 done
