@@ -72,17 +72,18 @@ ncclResult_t memory_window(struct ncclComm *owner, struct ncclComm *window)
     return result_of(result, owner->comm);
 }
 
-static void drop_window(struct ncclComm *owner, struct ncclComm *window)
+static tutti_result_t end_window(struct ncclComm *owner, const struct ncclComm *window)
 {
-    if (owner->comm && window->registration)
-        tutti_comm_deregister(owner->comm, window->registration);
-    handle_free(window);
+    bool registered = owner->comm && window->registration;
+    return registered ? tutti_comm_deregister(owner->comm, window->registration) : TUTTI_SUCCESS;
 }
 
 void memory_forget(struct ncclComm *owner)
 {
-    for (struct ncclComm *window; (window = handle_window_of(owner));)
-        drop_window(owner, window);
+    for (struct ncclComm *window; (window = handle_window_of(owner));) {
+        end_window(owner, window);
+        handle_free(window);
+    }
 }
 
 static ncclResult_t open_window(struct ncclComm *owner, void *buffer, size_t size, bool symmetric, ncclWindow_t *out)
@@ -132,10 +133,12 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t which)
     if (result != ncclSuccess)
         return group_note(result);
     window = handle_window(which);
-    if (window && window->owner == owner)
-        drop_window(owner, window);
+    if (window && window->owner == owner) /* one on which an open group keeps puts stays */
+        result = result_of(end_window(owner, window), owner->comm);
     else
         result = result_fail(ncclInvalidArgument, "%p is not a window of this communicator", (void *)which);
+    if (result == ncclSuccess)
+        handle_free(window);
     handle_leave(owner);
     return group_note(result);
 }

@@ -566,9 +566,10 @@ TUTTI_API tutti_result_t tutti_recv(void *recv, size_t count, tutti_type_t type,
 /* Collective over `comm`, and waits; not in a group: every rank registers [buffer, buffer + size), of a size of its
  * own, which may be 0. The memory must stay mapped as it is until it is deregistered. If one rank cannot, all fail. */
 TUTTI_API tutti_result_t tutti_window_register(tutti_comm_t comm, void *buffer, size_t size, tutti_window_t *window);
-/* Collective over `comm`, and waits; not in a group. All that any rank has put is there then, and nothing comes any
- * more. After a failure of `comm` the call waits for nobody and returns the failure; the window is closed all the same.
- * A window that is not deregistered ends with the communicator. */
+/* Collective over `comm`, and waits; not in a group, nor while an open group of another thread keeps calls on windows
+ * of `comm`. All that any rank has put is there then, and nothing comes any more. After a failure of `comm` the call
+ * waits for nobody and returns the failure; the window is closed all the same. A window that is not deregistered ends
+ * with the communicator. */
 TUTTI_API tutti_result_t tutti_window_deregister(tutti_comm_t comm, tutti_window_t window);
 /* *address: where this process reaches the memory of `rank`, to load from and store to; NULL: it does not. It does if
  * the rank lives in this process, or if a process of this host has that memory from tutti_mem_alloc(). On GPUs the

@@ -263,8 +263,7 @@ static int kept_by_group(tutti_comm_t comm)
     return atomic_load(&comm->grouped) + will_grow;
 }
 
-/* A group would issue its calls on what is gone. */
-static tutti_result_t not_grouped(const char *what, int kept)
+tutti_result_t not_grouped(const char *what, int kept)
 {
     if (!kept)
         return TUTTI_SUCCESS;
@@ -574,6 +573,11 @@ tutti_result_t tutti_comm_symmetric_window(tutti_comm_t comm, void *handle, tutt
 
 tutti_result_t tutti_comm_deregister(tutti_comm_t comm, void *handle)
 {
+    tutti_window_t window = NULL;
     tutti_result_t result = comm_check(comm);
+    if (result == TUTTI_SUCCESS)
+        result = memory_window(comm, handle, &window);
+    if (result == TUTTI_SUCCESS && window)
+        result = not_grouped("window", atomic_load(&comm->grouped_windows));
     return result == TUTTI_SUCCESS ? memory_deregister(comm, handle) : result;
 }

@@ -71,6 +71,8 @@ static void hold(const struct entry *entry, int by)
 {
     struct tutti_stream *stream = host_stream(entry);
     atomic_fetch_add(&entry->comm->grouped, by);
+    if (entry->kind == ENTRY_WINDOW && entry->window.window)
+        atomic_fetch_add(&entry->comm->grouped_windows, by);
     if (stream)
         atomic_fetch_add(&stream->grouped, by);
 }

@@ -66,6 +66,8 @@ static inline tutti_result_t group_p2p(tutti_comm_t comm, const struct p2p_item 
     front->item[front->count++] = *item;
     return TUTTI_SUCCESS;
 }
+/* comm.c: a group would issue its calls on what is gone. `kept`: the number of calls that open groups keep. */
+tutti_result_t not_grouped(const char *what, int kept);
 tutti_result_t group_keep_window(tutti_comm_t comm, const struct window_item *item, tutti_stream_t stream);
 /* Remembers an error of a call inside a group, which fails the group's end, and returns it. That a communicator is
  * still being made is an error there: the call would be left out. */

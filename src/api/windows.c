@@ -55,6 +55,8 @@ tutti_result_t tutti_window_deregister(tutti_comm_t comm, tutti_window_t window)
         result = check_ungrouped("tutti_window_deregister");
     if (result == TUTTI_SUCCESS)
         result = check_window(comm, window);
+    if (result == TUTTI_SUCCESS)
+        result = not_grouped("window", atomic_load(&comm->grouped_windows));
     return result == TUTTI_SUCCESS ? comm->executor->ops.window_close(comm->executor, window) : result;
 }
 

@@ -59,10 +59,11 @@ struct tutti_comm {
     _Atomic(struct tutti_comm *) parent; /* while a thread of the parent's makes this one; changed under `joining` */
     uint64_t id;
     struct comm_settings settings;
-    _Atomic int grouped; /* calls on it that open groups keep */
-    _Atomic bool abort;  /* watched while joining */
-    _Atomic int failed;  /* the result of making it */
-    int lost;            /* the rank that died while others met; -1: none is known */
+    _Atomic int grouped;         /* calls on it that open groups keep, */
+    _Atomic int grouped_windows; /* and those of them that name a window */
+    _Atomic bool abort;          /* watched while joining */
+    _Atomic int failed;          /* the result of making it */
+    int lost;                    /* the rank that died while others met; -1: none is known */
     char sentence[1024];
     struct thread maker; /* of a non-blocking init, or of a child that is made without blocking; under `joining`: any
                             thread may abort */

@@ -103,6 +103,10 @@ static void misuse(ncclWindow_t window, ncclWindow_t plain, int *local)
                 ncclWaitSignal(1, NULL, comm, NULL) == ncclInvalidArgument,
             "what is wrong is refused");
     GOOD(ncclWaitSignal(0, NULL, comm, NULL));
+    GOOD(ncclGroupStart());
+    GOOD(ncclPutSignal(local, 1, ncclInt, rank, window, 0, 0, 0, 0, comm, NULL));
+    require(ncclCommWindowDeregister(comm, window) == ncclInvalidUsage && ncclGroupEnd() == ncclInvalidUsage,
+            "a window stays while a group keeps a put into it");
 }
 
 int main(void)

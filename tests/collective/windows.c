@@ -9,6 +9,7 @@
 #include "tutti/tutti.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -317,6 +318,48 @@ static void sizes(void)
     give(local, false);
 }
 
+/* What another thread does with this rank's communicator while this one waits. */
+struct grouped {
+    tutti_comm_t comm;
+    const struct piece *piece;
+    int peer;
+    sem_t kept, tried;
+    tutti_result_t end;
+};
+
+static void *keep_in_group(void *of)
+{
+    struct grouped *grouped = of;
+    if (gpu_wanted())
+        gpu_select(grouped->peer);
+    tutti_group_start();
+    tutti_put(grouped->piece->local, 1, TUTTI_UINT8, grouped->peer, grouped->piece->window, 0, grouped->comm, NULL);
+    sem_post(&grouped->kept);
+    sem_wait(&grouped->tried);
+    grouped->end = tutti_group_end();
+    return NULL;
+}
+
+/* A window stays while an open group keeps a put into it. */
+static void kept(const struct piece *piece)
+{
+    struct grouped grouped = {.comm = comm, .piece = piece, .peer = rank};
+    pthread_t thread;
+    sem_init(&grouped.kept, 0, 0);
+    sem_init(&grouped.tried, 0, 0);
+    if (pthread_create(&thread, NULL, keep_in_group, &grouped))
+        fail("thread");
+    sem_wait(&grouped.kept);
+    tutti_result_t closed = tutti_window_deregister(comm, piece->window);
+    sem_post(&grouped.tried);
+    pthread_join(thread, NULL);
+    if (closed != TUTTI_INVALID_USAGE || !strstr(tutti_get_last_error(NULL), "open group are on this window"))
+        fail("a window was closed that an open group needs");
+    must(grouped.end, "the end of that group");
+    done("that group");
+    meet();
+}
+
 /* Where a peer's memory is mapped it can be stored to; a signal behind that is seen behind that. */
 static void addresses(struct piece *piece, bool wanted)
 {
@@ -402,6 +445,7 @@ static void work(void)
         counts();
         gets(&piece);
         groups(&piece);
+        kept(&piece);
         addresses(&piece, (turn && shared) || (gpu_wanted() && !apart));
         soak(&piece);
         unmake(&piece, turn);
