@@ -160,11 +160,15 @@ static void play_round(struct actor *actor, const struct putting *mine, const st
         DONE(cu.GraphExecDestroy(exec));
 }
 
-/* Where windows cannot be, none of the ranks has one. */
-static bool has_window(const struct putting *mine)
+/* Where windows cannot be, none of the ranks has one. The signal is waited for: one left over ends a later wait too
+ * early. */
+static bool has_window(struct actor *actor, const struct putting *mine)
 {
-    return ncclPutSignal(mine->local, 0, ncclUint8, mine->rank, mine->window, 0, 0, 0, 0, mine->comm,
-                         (cudaStream_t)mine->stream) == ncclSuccess;
+    bool has = ncclPutSignal(mine->local, 0, ncclUint8, mine->rank, mine->window, 0, 0, 0, 0, mine->comm,
+                             (cudaStream_t)mine->stream) == ncclSuccess;
+    if (has)
+        await(actor, mine, mine->rank, 0, 1);
+    return has;
 }
 
 void puts_play(struct actor *actor, int which, int stream)
@@ -188,7 +192,7 @@ void puts_play(struct actor *actor, int which, int stream)
         if (!mine.here)
             wrong(actor, "no memory", 0);
     }
-    bool can = takes_part && has_window(&mine);
+    bool can = takes_part && has_window(actor, &mine);
     for (int i = 0; i < rounds; i++) {
         struct round round = draw(actor);
         if (stream == 0)
