@@ -191,14 +191,14 @@ static void put_lane(struct top_frame *frame, const struct top_look *now, const 
     const struct blackbox_lane *lane = &row->box->lanes[index];
     struct view_lane_sum sum = view_lane_sum(row->box, index, WINDOW_SEGMENTS);
     bool busy = carries(row->box, lane), up = lane->state == WIRE_LANE_UP;
-    char slow[48] = "", loan[48] = "";
+    char slow[48] = "", loan[48];
     if (sum.slow)
         snprintf(slow, sizeof slow, "%zu of %zu, %s", sum.slow, sum.windows, window_cause_name(sum.slow_cause));
-    if (lane->borrowed)
-        snprintf(loan, sizeof loan, "%sborrowed from %u", *slow ? "; " : "", lane->owner);
-    put(frame, up ? TOP_PLAIN : TOP_BAD, "%5d %-14s %-5s %4u %7s %7.3f %7.3f  %s%s", row->world ? row->world->rank : -1,
-        peer_text(now, lane).text, lane->transport, lane->index, up ? busy ? "up" : "quiet" : "down",
-        busy ? sum.last / 1e9 : 0, sum.best / 1e9, slow, loan);
+    view_lane_loan(lane, loan, sizeof loan);
+    put(frame, up ? TOP_PLAIN : TOP_BAD, "%5d %-14s %-5s %4u %7s %7.3f %7.3f  %s%s%s",
+        row->world ? row->world->rank : -1, peer_text(now, lane).text, lane->transport, lane->index,
+        up ? busy ? "up" : "quiet" : "down", busy ? sum.last / 1e9 : 0, sum.best / 1e9, slow,
+        *slow && *loan ? "; " : "", loan);
 }
 
 static size_t lanes_of(const struct top_row *rows, size_t count)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti trace on operations of GPUs: no record names the rank that a GPU waits for, but the others' calls tell. */
+#include "cli/trace_lanes.h"
 #include "cli/trace_stage.h"
 
 #include <jansson.h>
@@ -293,6 +294,22 @@ static void test_json(void **state)
     json_decref(all);
 }
 
+/* What a GPU sends goes by another's interface, whose owner may have ended. */
+static void test_loan(void **state)
+{
+    static const struct {
+        uint64_t borrowed;
+        uint32_t owner;
+        const char *text;
+    } cases[] = {{0, 0, ""}, {0, 4711, ""}, {4096, 0, "borrowed"}, {4096, 4711, "borrowed from process 4711"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct blackbox_lane lane = {.borrowed = cases[i].borrowed, .owner = cases[i].owner};
+        char loan[48];
+        view_lane_loan(&lane, loan, sizeof loan);
+        assert_string_equal(loan, cases[i].text);
+    }
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, stage_make_dir, stage_remove_dir)
 
 int main(void)
@@ -313,6 +330,7 @@ int main(void)
         CASE(test_busy_elsewhere),
         CASE(test_listing),
         CASE(test_json),
+        cmocka_unit_test(test_loan),
     };
     return cmocka_run_group_tests_name("cli trace gpu", tests, NULL, NULL);
 }

@@ -30,6 +30,13 @@ bool view_lane_is_backup(const struct blackbox_lane *lane)
     return (lane->roles & WIRE_LANE_IS_BACKUP) && !(lane->roles & WIRE_LANE_FOR_DATA);
 }
 
+void view_lane_loan(const struct blackbox_lane *lane, char *out, size_t size)
+{
+    snprintf(out, size, "%s", lane->borrowed ? "borrowed" : "");
+    if (lane->borrowed && lane->owner)
+        snprintf(out, size, "borrowed from process %" PRIu32, lane->owner);
+}
+
 static struct view_lane_sum sum_up(const struct lane_window *windows, size_t count)
 {
     struct view_lane_sum sum = {0};
@@ -120,12 +127,12 @@ static void print_limit(FILE *out, const struct blackbox_lane *lane)
 /* ", 12.5 MB borrowed from process 4711" */
 static void print_loan(FILE *out, const struct blackbox_lane *lane)
 {
+    char loan[48];
+    view_lane_loan(lane, loan, sizeof loan);
     if (lane->own)
         fputs(", own", out);
-    if (lane->borrowed)
-        fprintf(out, ", %.1f MB borrowed", (double)lane->borrowed / 1e6);
-    if (lane->borrowed && lane->owner)
-        fprintf(out, " from process %u", lane->owner);
+    if (*loan)
+        fprintf(out, ", %.1f MB %s", (double)lane->borrowed / 1e6, loan);
 }
 
 static void print_lane(FILE *out, const struct blackbox *box, size_t index, uint32_t segments)

@@ -23,5 +23,7 @@ struct view_lane_sum view_lane_sum(const struct blackbox *box, size_t lane, uint
 const char *view_lane_state(const struct blackbox_lane *lane);
 /* The lane carries data only while no lane for data is up. */
 bool view_lane_is_backup(const struct blackbox_lane *lane);
+/* "borrowed from process 4711"; "borrowed": no living process owned the interface; "": the lane borrows none. */
+void view_lane_loan(const struct blackbox_lane *lane, char *out, size_t size);
 
 #endif

@@ -87,7 +87,7 @@ def borrows(jobs, busy, owner):
         text = jobs.tell("trace", "--lanes")[1]
         assert f"MB borrowed from process {other.pid}" in text, text
         text = jobs.tell("top", "--once")[1]
-        assert f"borrowed from {other.pid}" in text, text
+        assert f"borrowed from process {other.pid}" in text, text
 
 
 def kill(job):
