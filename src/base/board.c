@@ -170,6 +170,10 @@ static bool board_take_slot(struct board *board)
         taken = board_try_lock(board, slot, F_WRLCK);
         board->mine = slot;
     }
+    if (taken) {
+        board_clear(&board->slots[board->mine]); /* of whoever had it before, and is gone: he owns nothing */
+        atomic_store(&board->slots[board->mine].taken, (uint32_t)getpid());
+    }
     board_try_lock(board, BOARD_SLOTS, F_UNLCK);
     return taken;
 }
@@ -192,8 +196,6 @@ static bool board_begin(struct board *board, uint64_t host)
         if (!board_is_at(board->fd, path))
             continue;
         board->host = host;
-        board_clear(&board->slots[board->mine]); /* of whoever had it before, and is gone */
-        atomic_store(&board->slots[board->mine].taken, (uint32_t)getpid());
         return true;
     }
     log_info("no board of this host's interfaces at %s (%s): what other processes do is not known here", path, why);

@@ -3,6 +3,7 @@
 #include "base/board.h"
 #include "base/clock.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,6 +198,46 @@ static void test_what_waits_for_long_has_left(void **state)
     assert_int_equal(sum.outstanding, 40);
     told = FOREVER;
     finish(pid);
+    board_close(board);
+}
+
+static void (*at_unlock)(void); /* called once, when this process lets others choose again */
+
+int fcntl(int fd, int command, ...)
+{
+    va_list more;
+    va_start(more, command);
+    struct flock *lock = va_arg(more, struct flock *);
+    va_end(more);
+    int result = (int)syscall(SYS_fcntl, fd, command, lock);
+    void (*call)(void) = at_unlock;
+    if (call && command == F_SETLK && lock->l_type == F_UNLCK && lock->l_start == BOARD_SLOTS) {
+        at_unlock = NULL;
+        call();
+    }
+    return result;
+}
+
+static int beside;
+static pid_t owner_beside;
+
+static void begin_beside(void)
+{
+    owner_beside = begin_owner(&beside);
+}
+
+/* A process that takes the slot of a dead owner owns nothing yet, for another one that chooses right then. */
+static void test_who_begins_owns_nothing_of_the_dead(void **state)
+{
+    int chosen;
+    pid_t pid = begin_owner(&chosen);
+    assert_int_equal(chosen, 0);
+    finish(pid);
+    at_unlock = begin_beside;
+    struct board *board = board_open(host);
+    assert_non_null(board);
+    assert_int_equal(beside, 0);
+    finish(owner_beside);
     board_close(board);
 }
 
@@ -439,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right_after_each_kill),
         cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_who_begins_owns_nothing_of_the_dead),
         cmocka_unit_test(test_who_is_killed_is_not_counted),
         cmocka_unit_test(test_what_waits_for_long_has_left),
         cmocka_unit_test(test_memory_is_asked_for),
