@@ -36,7 +36,7 @@ struct allgather_transfer {
 
 enum progress { DONE, NOT_YET, BROKEN /* errno, 0: closed */, OTHER /* another frame than expected */ };
 
-struct bootstrap *bootstrap_new(int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort)
+struct bootstrap *bootstrap_new(int rank, int nranks, uint64_t deadline_ns, const bootstrap_stop_t *abort)
 {
     struct bootstrap *b = calloc(1, sizeof *b);
     if (!b)
@@ -153,6 +153,20 @@ static struct boot_failed blame(enum boot_reason reason, uint32_t rank)
     return (struct boot_failed){.reason = reason, .rank = rank};
 }
 
+enum boot_reason bootstrap_reason(enum bootstrap_refusal how)
+{
+    static const enum boot_reason reasons[] = {BOOT_DIED, BOOT_SILENT, BOOT_BROKEN};
+    return reasons[how];
+}
+
+struct boot_failed bootstrap_stopped(const bootstrap_stop_t *abort, int rank)
+{
+    uint64_t stop = abort ? atomic_load_explicit(abort, memory_order_relaxed) : 0;
+    if (stop <= BOOTSTRAP_ABORT)
+        return blame(stop ? BOOT_ABORTED : 0, (uint32_t)rank);
+    return blame(bootstrap_reason((enum bootstrap_refusal)((stop >> 32) - 1)), (uint32_t)stop);
+}
+
 /* A frame that is not our data: the peer's reason to stop, or a peer that is somewhere else in its program. */
 static struct boot_failed read_other(struct allgather_transfer *t)
 {
@@ -179,9 +193,10 @@ static bool wait_for(const struct bootstrap *b, const struct allgather_transfer 
                             {in->left || !in->checked ? in->fd : -1, POLLIN, 0}};
     int wait = clock_left_ms(b->deadline), most = b->abort ? *look : 1000;
     *look = *look < ABORT_MOST_MS ? 2 * *look : ABORT_MOST_MS;
-    if (b->abort && atomic_load_explicit(b->abort, memory_order_relaxed))
-        *why = blame(BOOT_ABORTED, (uint32_t)b->rank);
-    else if (!wait)
+    *why = bootstrap_stopped(b->abort, b->rank);
+    if (why->reason)
+        return false;
+    if (!wait)
         *why = blame(BOOT_SILENT, in->left ? in->rank : out->rank);
     else if (poll(fds, 2, wait < most ? wait : most) >= 0 || errno == EINTR)
         return true;

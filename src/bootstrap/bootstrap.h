@@ -49,21 +49,30 @@ bool bootstrap_root_answered(const struct bootstrap_root *root);
  * all others are told, also those that come later, within TUTTI_INIT_TIMEOUT. In the thread that runs the poller, or
  * when none does. */
 enum bootstrap_refusal { BOOTSTRAP_DIED, BOOTSTRAP_SILENT, BOOTSTRAP_FAILED };
+/* What another thread writes to make every call of a rank fail soon: 0 until then, BOOTSTRAP_ABORT because its user
+ * wants it, or the rank because of which it fails: others are told of that one. */
+typedef _Atomic uint64_t bootstrap_stop_t;
+#define BOOTSTRAP_ABORT 1u
+static inline uint64_t bootstrap_stop_for(enum bootstrap_refusal how, int rank)
+{
+    return (uint64_t)(how + 1) << 32 | (uint32_t)rank;
+}
 void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal how, int rank, int nranks, int members);
 /* Frees it. Ranks that still wait for it fail. In the thread that runs the poller, or when none does. NULL is fine. */
 void bootstrap_root_close(struct bootstrap_root *root);
 
 /*
  * Joins as `rank` of `nranks` and blocks until all connections of this rank stand. Every rank calls it once, with the
- * same id and nranks. deadline_ns: on the clock of clock_ns(). abort (may be NULL) is watched until bootstrap_close;
- * another thread sets it to make every call here fail soon. A failure names the rank to blame where one is known:
+ * same id and nranks. deadline_ns: on the clock of clock_ns(). abort (may be NULL) is watched until bootstrap_close.
+ *
+ * A failure names the rank to blame where one is known:
  *   TUTTI_INVALID_ARGUMENT  not an id, rank not in [0, nranks)
  *   TUTTI_INVALID_USAGE     wrong nonce or version; two processes with one rank, ranks that disagree on nranks
  *   TUTTI_REMOTE_ERROR      a rank died, did not come, or was aborted; the root went away
  *   TUTTI_SYSTEM_ERROR      sockets or memory
  */
 tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns,
-                              const _Atomic bool *abort, struct bootstrap **out);
+                              const bootstrap_stop_t *abort, struct bootstrap **out);
 
 /* The deadline of the following operations; after bootstrap_join it is the join's. */
 void bootstrap_set_deadline(struct bootstrap *bootstrap, uint64_t deadline_ns);

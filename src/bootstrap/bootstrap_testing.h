@@ -75,7 +75,7 @@ struct test_rank {
     const tutti_unique_id_t *id;
     int rank, nranks;
     uint64_t deadline;
-    const _Atomic bool *abort;
+    const bootstrap_stop_t *abort;
     int rounds; /* allgathers and barriers after the join */
     size_t size;
     tutti_result_t result;

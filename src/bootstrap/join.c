@@ -34,7 +34,7 @@ struct join {
     uint8_t nonce[BOOT_NONCE];
     uint64_t token, deadline;
     uint64_t begun, tell; /* when to tell next who is awaited */
-    const _Atomic bool *abort;
+    const bootstrap_stop_t *abort;
     struct dial to_root, to_peer[BOOT_STEPS_MAX];
     uint64_t full_since; /* this process can open no file since then; 0: it can */
     bool have_peers, stay;
@@ -354,7 +354,7 @@ static tutti_result_t bootstrap_join_run(struct join *join)
         uint64_t due = bootstrap_join_tick(join);
         if (join->result != TUTTI_SUCCESS)
             return join->result;
-        if (join->abort && atomic_load_explicit(join->abort, memory_order_relaxed))
+        if (bootstrap_stopped(join->abort, join->bootstrap->rank).reason)
             return error_set(TUTTI_REMOTE_ERROR, "joining was aborted on rank %d", join->bootstrap->rank);
         if (clock_passed(join->deadline))
             return late(join);
@@ -373,10 +373,10 @@ static tutti_result_t bootstrap_join_run(struct join *join)
 
 static struct boot_failed failure_of(const struct join *join)
 {
-    bool aborted = join->abort && atomic_load_explicit(join->abort, memory_order_relaxed);
-    return join->failure.reason ? join->failure
-                                : (struct boot_failed){.reason = aborted ? BOOT_ABORTED : BOOT_BROKEN,
-                                                       .rank = (uint32_t)join->bootstrap->rank};
+    struct boot_failed stopped = bootstrap_stopped(join->abort, join->bootstrap->rank);
+    if (join->failure.reason || stopped.reason)
+        return join->failure.reason ? join->failure : stopped;
+    return (struct boot_failed){.reason = BOOT_BROKEN, .rank = (uint32_t)join->bootstrap->rank};
 }
 
 /* Peers may have joined and wait for this rank, also those whose welcome is still on its way. */
@@ -434,7 +434,7 @@ static tutti_result_t join_open(struct join *join, const tutti_unique_id_t *id)
 }
 
 tutti_result_t bootstrap_join(const tutti_unique_id_t *id, int rank, int nranks, uint64_t deadline_ns,
-                              const _Atomic bool *abort, struct bootstrap **out)
+                              const bootstrap_stop_t *abort, struct bootstrap **out)
 {
     if (nranks < 1 || nranks > BOOT_RANKS_MAX || rank < 0 || rank >= nranks)
         return error_set(TUTTI_INVALID_ARGUMENT, "rank %d of %d ranks: want 0 <= rank < ranks <= %d", rank, nranks,

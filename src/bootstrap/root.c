@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/random.h"
-#include "bootstrap/bootstrap.h"
 #include "bootstrap/listener.h"
+#include "bootstrap/state.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -521,7 +521,6 @@ bool bootstrap_root_answered(const struct bootstrap_root *root)
 
 void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal how, int rank, int nranks, int members)
 {
-    static const enum boot_reason reasons[] = {BOOT_DIED, BOOT_SILENT, BOOT_BROKEN};
     uint64_t latest = clock_deadline_ms((uint64_t)param_int(PARAM_INIT_TIMEOUT));
     if (bootstrap_root_done(root) || root->verdict.reason)
         return;
@@ -532,7 +531,7 @@ void bootstrap_root_refuse(struct bootstrap_root *root, enum bootstrap_refusal h
     root->deadline = root->latest = latest;
     for (uint32_t i = 0; i < (uint32_t)members && i < root->nranks; i++)
         mark_told(root, i);
-    fail_all(root, reasons[how], (uint32_t)rank, 0, 0);
+    fail_all(root, bootstrap_reason(how), (uint32_t)rank, 0, 0);
     finish_if_over(root);
 }
 

@@ -9,7 +9,7 @@
 struct bootstrap {
     int rank, nranks, steps;
     uint64_t deadline;
-    const _Atomic bool *abort;
+    const bootstrap_stop_t *abort;
     struct bootstrap_counters counters;
     uint32_t sequence;
     tutti_result_t broken; /* of the first failure */
@@ -18,7 +18,11 @@ struct bootstrap {
     int out_fd[BOOT_STEPS_MAX], in_fd[BOOT_STEPS_MAX]; /* to rank + 2^step, from rank - 2^step; -1: not connected */
 };
 
-struct bootstrap *bootstrap_new(int rank, int nranks, uint64_t deadline_ns, const _Atomic bool *abort);
+struct bootstrap *bootstrap_new(int rank, int nranks, uint64_t deadline_ns, const bootstrap_stop_t *abort);
+
+/* Why this rank is to end; reason 0: it is not. */
+struct boot_failed bootstrap_stopped(const bootstrap_stop_t *abort, int rank);
+enum boot_reason bootstrap_reason(enum bootstrap_refusal how);
 
 /* Tells those that wait for this rank, now or in later steps, why it goes no further: else they would blame it. */
 void bootstrap_tell(struct bootstrap *bootstrap, const struct boot_failed *why);

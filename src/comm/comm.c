@@ -256,7 +256,7 @@ static bool comm_goes_on(const struct tutti_comm *comm)
 
 tutti_result_t comm_abort(struct tutti_comm *comm, bool waits)
 {
-    atomic_store(&comm->abort, true);
+    atomic_store(&comm->abort, BOOTSTRAP_ABORT);
     atomic_fetch_add(&comm->meeting.aborts, 1);
     if (atomic_load(&comm->parent))
         abort_making(comm);

@@ -61,7 +61,7 @@ struct tutti_comm {
     struct comm_settings settings;
     _Atomic int grouped;         /* calls on it that open groups keep, */
     _Atomic int grouped_windows; /* and those of them that name a window */
-    _Atomic bool abort;          /* watched while joining */
+    bootstrap_stop_t abort;      /* watched while joining */
     _Atomic int failed;          /* the result of making it */
     int lost;                    /* the rank that died while others met; -1: none is known */
     char sentence[1024];

@@ -60,19 +60,34 @@ static tutti_result_t grow_meet(struct tutti_comm *comm, int *members, bool *is_
     return result;
 }
 
-/* Newcomers do not hear what members tell one another. */
+/* Newcomers do not hear what members tell one another. A newcomer is no rank of the old one, and members name it when
+ * it has died. `lost`: a rank of which this one knows that it has died, or -1. */
+static enum bootstrap_refusal grow_verdict(const struct team *old, const struct wire_abort *why, int lost)
+{
+    bool member = why->culprit >= 0 && why->culprit < old->nranks;
+    bool itself = member && wire_same_process(why->from, team_row(old, why->culprit)->uuid);
+    if (why->culprit < 0 || why->culprit == old->rank || why->result != TUTTI_REMOTE_ERROR || itself)
+        return BOOTSTRAP_FAILED;
+    return member && why->cause == WIRE_CAUSE_ERROR && why->culprit != lost ? BOOTSTRAP_SILENT : BOOTSTRAP_DIED;
+}
+
+static int grow_culprit(const struct team *old, const struct wire_abort *why)
+{
+    return why->culprit >= 0 ? why->culprit : old->rank;
+}
+
+uint64_t grow_stop(const struct team *old, const struct wire_abort *why)
+{
+    return bootstrap_stop_for(grow_verdict(old, why, -1), grow_culprit(old, why));
+}
+
 static void grow_refuse(const struct tutti_comm *comm, const struct wire_abort *why)
 {
-    const struct team *team = comm->settings.grows->team;
-    bool itself = why->culprit >= 0 && why->culprit < team->nranks && /* newcomers are no ranks of the old one */
-                  wire_same_process(why->from, team_row(team, why->culprit)->uuid);
-    bool other = why->culprit >= 0 && why->culprit != team->rank && why->result == TUTTI_REMOTE_ERROR && !itself;
-    struct roots_refusal refusal = {.how = BOOTSTRAP_FAILED,
-                                    .rank = why->culprit >= 0 ? why->culprit : team->rank,
+    const struct team *old = comm->settings.grows->team;
+    struct roots_refusal refusal = {.how = grow_verdict(old, why, comm->lost),
+                                    .rank = grow_culprit(old, why),
                                     .nranks = comm->settings.nranks,
-                                    .members = team->nranks};
-    if (other)
-        refusal.how = why->cause == WIRE_CAUSE_ERROR && why->culprit != comm->lost ? BOOTSTRAP_SILENT : BOOTSTRAP_DIED;
+                                    .members = old->nranks};
     if (comm->settings.has_id)
         roots_refuse(&comm->settings.id, &refusal);
 }

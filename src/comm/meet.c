@@ -79,7 +79,7 @@ static void meet_fail(struct meeting *meeting, const struct wire_abort *why)
     meeting->failed = true;
     meeting->why = *why;
     if (meeting->stop)
-        atomic_store(meeting->stop, true);
+        atomic_store(meeting->stop, grow_stop(meeting->team, why));
     memset(news.from, 0, sizeof news.from); /* the new communicator's peers have heard nothing of it, */
     news.culprit = -1;                      /* and have other numbers there */
     if (meeting->child)
@@ -517,7 +517,7 @@ void meeting_stop(struct meeting *meeting)
 {
     lock_take(&meeting->team->engine->lock);
     if (meeting->stop)
-        atomic_store(meeting->stop, true);
+        atomic_store(meeting->stop, BOOTSTRAP_ABORT);
     lock_release(&meeting->team->engine->lock);
 }
 

@@ -8,6 +8,7 @@
 #ifndef TUTTI_COMM_MEET_H
 #define TUTTI_COMM_MEET_H
 
+#include "bootstrap/bootstrap.h"
 #include "engine/team.h"
 
 #define MEET_BRANCHES 8 /* as those of share.c, whose links are the same */
@@ -25,9 +26,9 @@ struct meeting {
     uint64_t visit;     /* its number; 0: none */
     const bool *is_out; /* by rank: excluded */
     struct wire_list list;
-    const char *what;     /* the call */
-    _Atomic bool *stop;   /* or NULL: set when the attempt fails; who sets it himself ends the attempt */
-    tutti_unique_id_t id; /* where newcomers wait; all 0: not known yet, or there are none */
+    const char *what;       /* the call */
+    bootstrap_stop_t *stop; /* or NULL: set when the attempt fails; who sets it himself ends the attempt */
+    tutti_unique_id_t id;   /* where newcomers wait; all 0: not known yet, or there are none */
     int up, below[MEET_BRANCHES], belows; /* ranks of the parent; up -1: this one is the first member */
     uint64_t told;                        /* the visit of `up` that knows that all below us are here */
     uint64_t child;                       /* what is to be made; 0: not known yet */
@@ -52,8 +53,10 @@ struct meeting_call {
     /* Of a communicator that grows; 0 and NULL of one that shrinks: */
     int nranks;                  /* to how many ranks */
     const tutti_unique_id_t *id; /* or NULL: another member has it */
-    _Atomic bool *stop;
+    bootstrap_stop_t *stop;
 };
+/* grow.c: what ends this rank's joining as newcomers see it, when the members' attempt to grow has failed. */
+uint64_t grow_stop(const struct team *old, const struct wire_abort *why);
 /* Ends an attempt to grow that goes on, also when meeting_visit() has returned. Any thread. */
 void meeting_stop(struct meeting *meeting);
 /* Waits until all have come, and gives the new communicator's number. meeting_end() is to follow, whatever comes back.
