@@ -83,25 +83,22 @@ static size_t messages(const struct member *from, const struct member *to, bool 
     return count;
 }
 
-/* Has this peer exchanged messages with the rank since the rank began to wait? */
+/* Is there a message of which this peer's end is missing? */
+static bool owes(const struct member *peer, const struct member *at)
+{
+    return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
+}
+
+/* Has this peer done its part since the rank began to wait? */
 static bool has_met(const struct member *peer, const struct member *at)
 {
-    for (size_t i = peer->comm->op_count; i-- > 0;)
+    for (size_t i = at->group->one_clock ? peer->comm->op_count : 0; i-- > 0;)
         if (talks_with(&peer->comm->ops[i], at->comm->rank))
             return peer->comm->ops[i].state == WIRE_OP_DONE && peer->comm->ops[i].end > at->op->begin;
     return false;
 }
 
-/* Is there a message of which this peer's end is missing? Black boxes forget: times tell more, if they compare. */
-static bool owes(const struct member *peer, const struct member *at)
-{
-    if (at->group->one_clock)
-        return !has_met(peer, at);
-    return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
-}
-
-/* Elsewhere: in another call. */
-enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, ELSEWHERE, OWES, OWES_ELSEWHERE, LOST };
+enum suspicion { HAS_COME, HAS_MET, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
 
 /* How surely is the missing part of a send, receive or group this peer's? A peer without a box may have done its part
  * and left. */
@@ -111,10 +108,12 @@ static enum suspicion suspect(const struct member *peer, const struct member *at
         return HAS_LEFT;
     if (peer->dead)
         return LOST;
+    if (has_met(peer, at))
+        return HAS_MET;
     if (!peer->op)
         return owes(peer, at) ? OWES : IDLES;
     if (!peer->op->device || !talks_with(peer->op, at->comm->rank))
-        return owes(peer, at) ? OWES_ELSEWHERE : ELSEWHERE;
+        return ELSEWHERE;
     return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING ? LAGS : HAS_COME;
 }
 
