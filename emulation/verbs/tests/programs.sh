@@ -183,11 +183,12 @@ elif [ $group = rdmacm ]; then # connections that librdmacm makes
     }
     verdict() { check "$1${SOFTVERBS_FAULT:+ with $SOFTVERBS_FAULT}" $2; }
     # rping's thread may ask for an event of a channel that rping has closed. fi_pingpong ends without a goodbye: where
-    # its last acknowledgement is lost, the other end has all data, and then a request that is flushed.
+    # its last acknowledgement is lost, the other end has all data, and then a request that is flushed, or that nobody
+    # answers.
     ends_badly() {
         grep -q "rdma_get_cm_event: Bad file" $work/client $work/server ||
-            { grep -q "Work Request Flushed" $work/client $work/server && grep -q "^4k .*=10" $work/client &&
-                grep -q "^4k .*=10" $work/server; }
+            { grep -qE "Work Request Flushed|retry counter exceeded" $work/client $work/server &&
+                grep -q "^4k .*=10" $work/client && grep -q "^4k .*=10" $work/server; }
     }
     pair() {
         try "$@" || { ends_badly && try "$@"; }
