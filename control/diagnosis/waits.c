@@ -71,15 +71,33 @@ static bool talks_with(const struct blackbox_op *op, int peer)
     return is_message(op) && peer < 32 && (op->sends_to | op->recvs_from) >> peer & 1;
 }
 
+/* The place behind a collective of this number; 0: it is not remembered. */
+static size_t place_after(const struct blackbox_comm *comm, uint64_t seq)
+{
+    for (size_t i = comm->op_count; i-- > 0;)
+        if (!is_message(&comm->ops[i]) && comm->ops[i].seq == seq)
+            return i + 1;
+    return 0;
+}
+
+/* From where this rank's messages compare with the other's: the last collective that both have called, or all that is
+ * remembered. Black boxes do not forget at the same place. */
+static size_t compares_from(const struct member *member, const struct member *other)
+{
+    uint64_t last = member->newest < other->newest ? member->newest : other->newest;
+    bool both = member->has_newest && other->has_newest && place_after(other->comm, last);
+    return both ? place_after(member->comm, last) : 0;
+}
+
 /* Counts the operations in which one rank remembers that it sends to the other, or that the other receives. */
 static size_t messages(const struct member *from, const struct member *to, bool as_sender)
 {
-    const struct blackbox_comm *comm = as_sender ? from->comm : to->comm;
-    int other = as_sender ? to->comm->rank : from->comm->rank;
+    const struct member *one = as_sender ? from : to, *other = as_sender ? to : from;
+    const struct blackbox_comm *comm = one->comm;
+    int peer = other->comm->rank;
     size_t count = 0;
-    for (size_t i = 0; i < comm->op_count && other < 32; i++)
-        count +=
-            is_message(&comm->ops[i]) && (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> other & 1;
+    for (size_t i = compares_from(one, other); i < comm->op_count && peer < 32; i++)
+        count += is_message(&comm->ops[i]) && (as_sender ? comm->ops[i].sends_to : comm->ops[i].recvs_from) >> peer & 1;
     return count;
 }
 
@@ -89,16 +107,8 @@ static bool owes(const struct member *peer, const struct member *at)
     return messages(peer, at, true) < messages(peer, at, false) || messages(at, peer, false) < messages(at, peer, true);
 }
 
-/* Has this peer done its part since the rank began to wait? */
-static bool has_met(const struct member *peer, const struct member *at)
-{
-    for (size_t i = at->group->one_clock ? peer->comm->op_count : 0; i-- > 0;)
-        if (talks_with(&peer->comm->ops[i], at->comm->rank))
-            return peer->comm->ops[i].state == WIRE_OP_DONE && peer->comm->ops[i].end > at->op->begin;
-    return false;
-}
-
-enum suspicion { HAS_COME, HAS_MET, LAGS, HAS_LEFT, IDLES, OWES, ELSEWHERE, LOST };
+/* Elsewhere: in another call. */
+enum suspicion { HAS_COME, LAGS, HAS_LEFT, IDLES, ELSEWHERE, OWES, OWES_ELSEWHERE, LOST };
 
 /* How surely is the missing part of a send, receive or group this peer's? A peer without a box may have done its part
  * and left. */
@@ -108,12 +118,10 @@ static enum suspicion suspect(const struct member *peer, const struct member *at
         return HAS_LEFT;
     if (peer->dead)
         return LOST;
-    if (has_met(peer, at))
-        return HAS_MET;
     if (!peer->op)
         return owes(peer, at) ? OWES : IDLES;
     if (!peer->op->device || !talks_with(peer->op, at->comm->rank))
-        return ELSEWHERE;
+        return owes(peer, at) ? OWES_ELSEWHERE : ELSEWHERE;
     return peer->op->state == WIRE_OP_ENQUEUED && at->op->state == WIRE_OP_RUNNING ? LAGS : HAS_COME;
 }
 

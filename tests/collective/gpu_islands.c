@@ -617,8 +617,10 @@ static void go_uneven(void)
 static void without_the_last(bool dies)
 {
     go_uneven();
+    OK(tutti_barrier(comm, NULL)); /* an abort would end calls of ranks that come late */
+    settle();
     if (rank == nranks - 1) {
-        usleep(100000); /* in which the others come to wait */
+        usleep(300000); /* in which the others come to wait */
         if (dies)
             _exit(0);
         OK(tutti_comm_abort(comm));
