@@ -124,6 +124,19 @@ struct ends ends_of(const struct blackbox *box)
     return ends;
 }
 
+size_t ends_first_from(const struct ends *ends, uint64_t time)
+{
+    size_t low = 0, high = ends->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (ends->calls[middle]->begin < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 uint64_t call_waits_from(const struct blackbox_op *op)
 {
     return op->waited && op->end > op->begin ? op->end - (op->waited - 1) : op->begin;

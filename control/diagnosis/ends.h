@@ -14,6 +14,8 @@ struct ends {
 /* All calls of a process by its own clock. A call that runs ends now. */
 struct ends ends_of(const struct blackbox *box);
 void ends_free(struct ends *ends);
+/* The first of the process's calls that did not begin before this time. */
+size_t ends_first_from(const struct ends *ends, uint64_t time);
 /* When the program began to wait for the end of this call: at its beginning, where that is not known. */
 uint64_t call_waits_from(const struct blackbox_op *op);
 /* The calls of a process that are wanted, by their beginnings; the caller frees the array. NULL: none, or no memory. */

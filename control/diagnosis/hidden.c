@@ -19,16 +19,9 @@ struct device_call {
 /* False: there is no next call, or it came first. */
 static bool is_later(const struct ends *ends, const struct blackbox_op *op, struct device_call *call)
 {
-    size_t low = 0, high = ends->count; /* the first that began after this one */
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (ends->calls[middle]->begin <= op->begin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t next = ends_first_from(ends, op->begin + 1);
     *call = (struct device_call){.took = op->gpu_end - op->gpu_begin};
-    call->next = low < ends->count ? ends->calls[low] : NULL;
+    call->next = next < ends->count ? ends->calls[next] : NULL;
     call->gap = call->next ? call->next->begin - op->begin : call->took;
     return call->next && call->gap >= call->took;
 }

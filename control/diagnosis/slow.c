@@ -101,23 +101,9 @@ static bool is_rooted(int collective)
            collective == WIRE_SCATTER;
 }
 
-/* The first of the process's calls that did not begin before this time. */
-static size_t first_from(const struct ends *ends, uint64_t time)
-{
-    size_t low = 0, high = ends->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (ends->calls[middle]->begin < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static uint64_t end_of(const struct ends *ends, const struct blackbox_op *op)
 {
-    for (size_t i = first_from(ends, op->begin); i < ends->count && ends->calls[i]->begin == op->begin; i++)
+    for (size_t i = ends_first_from(ends, op->begin); i < ends->count && ends->calls[i]->begin == op->begin; i++)
         if (ends->calls[i] == op)
             return ends->end[i];
     return op->end;
@@ -127,7 +113,7 @@ static uint64_t end_of(const struct ends *ends, const struct blackbox_op *op)
  * so far. */
 static uint64_t blocked(const struct ends *ends, uint64_t came, uint64_t end)
 {
-    size_t after = first_from(ends, end);
+    size_t after = ends_first_from(ends, end);
     uint64_t since = after && ends->calls[after - 1]->begin > came ? ends->calls[after - 1]->begin : came;
     return end > since ? end - since : 0;
 }
